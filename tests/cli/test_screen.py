@@ -290,23 +290,6 @@ def test_reports(tmp_path):
     assert f"<dt>Data</dt><dd>{tmp_path / 'cohort.parquet'}</dd>" in texts[1]
 
 
-def test_keys_that_data_target_and_covariates_share(tmp_path):
-    frame = pd.DataFrame(X[:, :6], columns=[f"x{j}" for j in range(6)])
-    frame["customer_id"] = np.random.default_rng(1).permutation(N) + 1000
-    frame.to_csv(tmp_path / "x.csv", index=False)
-    other = frame[["customer_id"]].assign(y=Y, age=X[:, 7])
-    other[["y", "customer_id"]].sample(frac=1, random_state=0).to_csv(tmp_path / "y.csv", index=False)
-    other[["age", "customer_id"]].sample(frac=1, random_state=1).to_csv(tmp_path / "z.csv", index=False)
-    files = "--target", f"{tmp_path / 'y.csv'}:y", "--covariates", f"{tmp_path / 'z.csv'}:age"
-    result = run("screen", tmp_path / "x.csv", *files, "--keep", "3", "--exact", "--json")
-    record = json.loads(result.stdout)
-    expected = screen(X[:, :6], Y, Plan.exact(N, 6, 3), covariates=X[:, 7])
-    scores = {f["index"]: f["score"] for f in record["features"]}
-    assert list(scores) == expected.selected.tolist()
-    np.testing.assert_allclose(list(scores.values()), expected.scores[expected.selected], atol=1e-12)
-    assert sum("joined on the column 'customer_id' of both" in note for note in record["notes"]) == 2
-
-
 def test_selection_by_false_discovery_rate(folder):
     expected = screen(X, Y, Plan.exact(N, P, P)).select(0.01)
     for plan in (), ("--exact",), ("--alpha", 0.5):
@@ -320,16 +303,18 @@ def test_selection_by_false_discovery_rate(folder):
 
 
 def test_covariates_with_text_and_missing_values(tmp_path):
-    """Features with gaps, adjusted for covariates of another file, of which one is text."""
+    """Features with gaps; the target and covariates, of which one is text, are joined by the ids of all."""
     x = np.where(np.random.default_rng(0).random((500, 6)) < 0.03, np.nan, X[:500, :6])
     batch = np.array(["u", "v", "w"])[np.arange(500) % 3]
-    frame = pd.DataFrame(x, columns=list("abcdef")).assign(id=np.arange(500) + 1000, y=Y[:500])
+    frame = pd.DataFrame(x, columns=list("abcdef")).assign(key=np.arange(500) + 1000)
     frame.to_csv(tmp_path / "x.csv", index=False)
-    aside = pd.DataFrame({"id": frame["id"], "age": X[:500, 7], "batch": batch})
+    target = frame[["key"]].assign(y=Y[:500]).sample(frac=1, random_state=0)
+    target.to_csv(tmp_path / "y.csv", index=False)
+    aside = pd.DataFrame({"key": frame["key"], "age": X[:500, 7], "batch": batch})
     aside.loc[4, "age"], aside.loc[9, "batch"] = np.nan, None
-    aside.to_csv(tmp_path / "z.csv", index=False)
+    aside.sample(frac=1, random_state=1).to_csv(tmp_path / "z.csv", index=False)
     aside.to_csv(tmp_path / "z.cov", sep="\t", index=False, na_rep="NA")
-    data = ("screen", tmp_path / "x.csv", "--target", "y")
+    data = ("screen", tmp_path / "x.csv", "--target", f"{tmp_path / 'y.csv'}:y")
     command = (*data, "--exact", "--keep", 3, "--json", "--covariates")
     record = json.loads(run(*command, f"{tmp_path}/z.csv:age,batch").stdout)
     known = aside.notna().all(axis=1).to_numpy()
@@ -340,6 +325,7 @@ def test_covariates_with_text_and_missing_values(tmp_path):
         assert feature["score"] == pytest.approx(expected.scores["abcdef".index(feature["name"])], abs=1e-9)
     assert "covariate 'batch' was expanded into 2 indicator columns." in record["notes"]
     assert "2 rows with missing covariates were omitted." in record["notes"]
+    assert sum("joined on the column 'key' of both" in note for note in record["notes"]) == 2
     again = json.loads(run(*command, f"{tmp_path}/z.cov").stdout)  # all columns but the id
     assert again["features"] == record["features"]
     result = run(*command, f"{tmp_path}/z.csv:age,batch", "--missing", "raise")

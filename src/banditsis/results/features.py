@@ -10,6 +10,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.formatting import encodable, format_pvalue, format_score, short_labels
+from banditsis.statistics.null_distributions import adjust_pvalues
 
 if TYPE_CHECKING:
     from banditsis.results.result import ScreeningResult
@@ -115,7 +116,8 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
         low, high = result.interval().T
         columns |= {"low": of_selected(low), "high": of_selected(high)}
     if result.has_pvalues:
-        for name, log10 in (("pvalue", result.log10_pvalues), ("qvalue", result.log10_qvalues)):
+        pvalues = result.log10_pvalues
+        for name, log10 in (("pvalue", pvalues), ("qvalue", adjust_pvalues(pvalues))):
             columns |= {name: 10.0 ** log10[chosen], f"log10_{name}": log10[chosen]}
     if result.associated is not None:
         marks = np.isin(chosen, result.associated)

@@ -200,15 +200,10 @@ class ScreeningResult(Output):
         """
         return np.power(10.0, self.log10_pvalues)
 
-    @cached_property
-    def log10_qvalues(self) -> Floats:
-        """Decimal logarithms of :attr:`qvalues`."""
-        return adjust_pvalues(self.log10_pvalues)
-
     @property
     def qvalues(self) -> Floats:
         """Adjusted p-values: the smallest ``fdr`` at which :meth:`select` returns a feature, or NaN."""
-        return np.power(10.0, self.log10_qvalues)
+        return np.power(10.0, adjust_pvalues(self.log10_pvalues))
 
     @property
     def genomic_inflation(self) -> float:
