@@ -124,7 +124,7 @@ def test_multiple_testing_correction(method, theirs, fdr):
     assert (np.diff(result.pvalues[kept]) >= 0).all()
 
 
-@pytest.mark.parametrize("statistic", ["pearson", "logistic", "cox"])
+@pytest.mark.parametrize("statistic", ["pearson", "logistic", "cox", "spearman", "kendall", "chatterjee"])
 def test_adaptive_runs_read_the_survivors_in_full(statistic):
     x = rng.standard_normal((3000, 80))
     y = x[:, 11] + rng.standard_normal(3000)
@@ -153,14 +153,8 @@ def test_adaptive_runs_read_the_survivors_in_full(statistic):
 
 def test_progress_counts_the_last_pass():
     told = []
-    screen(
-        X,
-        Y,
-        Plan.paper(N, P, 3),
-        pvalues=True,
-        random_state=0,
-        progress=lambda done, of: told.append((done, of)),
-    )
+    plan = Plan.paper(N, P, 3)
+    screen(X, Y, plan, pvalues=True, random_state=0, progress=lambda *cells: told.append(cells))
     assert told[-1][0] == told[-1][1]
 
 
@@ -190,17 +184,14 @@ def test_a_budget_pays_for_the_last_pass():
     assert Plan.optimal(2000, 100, 60, 1.0, pvalues=True) == Plan.exact(2000, 100, 60)
 
 
-def test_pvalues_without_a_null_distribution_raise_before_any_work():
+def test_unknown_null_distribution_and_bad_arguments():
     for selector in (SIS(3, statistic="distance", pvalues=True), BanditSIS(3, statistic="mv", pvalues=True)):
         with pytest.raises(ValueError, match=r"null .*'(distance|mv)' is not known"):
             selector.fit(X, LABELS)
-    told = []
+    told = []  # raised before any work
     with pytest.raises(ValueError, match="omit the p-values"):
-        exact(statistic="sirs", pvalues=True, progress=lambda done, of: told.append(done))
+        exact(statistic="sirs", pvalues=True, progress=lambda *cells: told.append(cells))
     assert not told
-
-
-def test_unknown_null_distribution_and_bad_arguments():
     with pytest.raises(ValueError, match=r"no p-values: the null .*'distance' is not known"):
         _ = exact(statistic="distance").pvalues
     with pytest.raises(ValueError, match="'by', 'holm', 'bonferroni', got 'sidak'"):

@@ -59,6 +59,7 @@ def responses(name, X, rng):
 @pytest.mark.parametrize("n", [3, 4, 10, 64, 65, 200])
 def test_equals_the_reference(name, n):
     rng = np.random.default_rng(n)
+    n = 2000 if name == "distance" and n == 200 else n  # all levels of its recursion
     for _ in range(2 if n < 20 else 1):
         X = features(n, rng)
         for y in responses(name, X, rng):
@@ -69,14 +70,6 @@ def test_equals_the_reference(name, n):
             # dCor is a root: where it is 0, rounding shows up magnified in both.
             power = 2 if name == "distance" else 1
             np.testing.assert_allclose(found**power, expected**power, rtol=0, atol=1e-9)
-
-
-def test_distance_at_two_thousand_rows():
-    rng = np.random.default_rng(0)
-    X = features(2000, rng)
-    y = np.abs(X[:, 0]) + rng.standard_normal(2000)
-    found = screen(X, y, Plan.exact(2000, 8, 8), statistic="distance").scores
-    np.testing.assert_allclose(found**2, scores("distance", X, y) ** 2, rtol=0, atol=1e-9)
 
 
 def test_chatterjee_is_scipys_without_ties_and_its_mean_over_orders_with_them():
@@ -153,26 +146,24 @@ def test_rank_statistics_see_the_order_alone_and_others_no_sign():
         np.testing.assert_allclose(found(X, -y, name), found(X, y, name), atol=1e-12)
 
 
-@given(arrays(np.float64, st.integers(1, 60), elements=st.floats(allow_nan=False, allow_infinity=False)))
-def test_sorting_is_stable(x):
+def check_sorting(x):
     scratch = make_scratch(len(x))
     argsort(x.copy(), scratch)
     np.testing.assert_array_equal(scratch[0], np.argsort(x, kind="stable"))
 
 
+@given(arrays(np.float64, st.integers(1, 60), elements=st.floats(allow_nan=False, allow_infinity=False)))
+def test_sorting_is_stable(x):
+    check_sorting(x)
+
+
 def test_sorting_what_32_bits_do_not_tell_apart():
     rng = np.random.default_rng(6)
     n = 3000
-    near = rng.integers(0, 50, n)
-    for x in (
-        np.where(rng.random(n) < 0.5, -1e8, 1e8) + rng.standard_normal(n),
-        np.where(rng.random(n) < 0.5, -1.0, 1.0) * (1 + near * 2.0**-52),
-        rng.choice([1e308, -1e308, 5e-324, 0.0, -0.0], n),
-        np.full(n, 3.0),
-    ):
-        scratch = make_scratch(n)
-        argsort(x.copy(), scratch)
-        np.testing.assert_array_equal(scratch[0], np.argsort(x, kind="stable"))
+    check_sorting(np.where(rng.random(n) < 0.5, -1e8, 1e8) + rng.standard_normal(n))
+    check_sorting(np.where(rng.random(n) < 0.5, -1.0, 1.0) * (1 + rng.integers(0, 50, n) * 2.0**-52))
+    check_sorting(rng.choice([1e308, -1e308, 5e-324, 0.0, -0.0], n))
+    check_sorting(np.full(n, 3.0))
 
 
 # Runs
@@ -565,15 +556,6 @@ def test_pvalues_far_below_the_smallest_number():
     X = np.column_stack([x, -x])
     result = screen(X, x + 5 * np.cos(x), Plan.exact(5000, 2, 1), statistic="kendall")
     assert (result.log10_pvalues < -1000).all()
-
-
-@pytest.mark.parametrize("name", PVALUES)
-def test_pvalues_after_an_adaptive_run(name):
-    X, y = make(2000, 30)
-    result = screen(X, y, Plan.paper(2000, 30, 4), statistic=name, random_state=0, pvalues=True)
-    for k in result.selected:
-        assert abs(result.pvalues[k] - PVALUES[name](X[:, k], y)) < 1e-9
-    assert np.isnan(np.delete(result.pvalues, result.selected)).all()
 
 
 @pytest.mark.parametrize("n", [100, 500])

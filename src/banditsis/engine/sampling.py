@@ -56,7 +56,7 @@ class Strata:
 
         def count_some(part: slice) -> tuple[slice, Floats]:
             some, given = np.zeros((3, N_KEYS)), np.ascontiguousarray(values(part))
-            first = kernels.strata.count(given, *line, 52 - FRACTION_BITS, keys[part], some)
+            first = kernels.sorting.count_sizes(given, *line, 52 - FRACTION_BITS, keys[part], some)
             return slice(first, first + N_KEYS), some
 
         parts = list(chunks(slice(0, n), ROWS_AT_ONCE))
@@ -88,7 +88,9 @@ class Strata:
 
         def sort_some(number: int) -> None:
             part = parts[number]
-            kernels.strata.sort(keys[part], code_of, part.start, starts[number], codes[part], rows)
+            kernels.sorting.sort_by_stratum(
+                keys[part], code_of, part.start, starts[number], codes[part], rows
+            )
 
         map_in_threads(sort_some, range(len(parts)), 2)
         return cls(design, codes, rows)

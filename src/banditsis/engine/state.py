@@ -162,7 +162,7 @@ class SumState:
         sums, out = self.sums.reshape(n_strata, -1), np.zeros((len(powers), self.sums[0].size))
 
         def combine_some(start: int) -> None:
-            kernels.strata.combine(sums, powers, start, start + SUMS_AT_ONCE, out)
+            kernels.sorting.combine_strata(sums, powers, start, start + SUMS_AT_ONCE, out)
 
         map_in_threads(combine_some, range(0, out.shape[1], SUMS_AT_ONCE), 4)
         return Combined(out[0].reshape(self.sums[0].shape), out[-1].reshape(self.sums[0].shape), summary)

@@ -1,12 +1,13 @@
-"""Stable sorting of a column: radix passes over 32 bits of the keys, packed with the index in the other 32.
+"""Sorting of a column, and of rows into strata by their size.
 
+Sorting of a column is stable: radix passes over 32 bits of the keys, packed with the index in the other 32.
 The 32 bits that start at the highest varying bit distinguish most values of most columns. The others are
 sorted by insertion; if there are many of them, all 64 bits are sorted.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -132,3 +133,54 @@ def end_of_ties(x: Array, order: Array, start: int) -> int:
     while stop < order.size and x[order[stop]] == value:
         stop += 1
     return stop
+
+
+@elementwise
+def count_sizes(values: Array, scale: float, centre: float, bits: int, keys: Array, total: Array) -> Any:
+    """Add the number, the sum and the sum of squares of the sizes with each key to the lines of ``total``.
+
+    A size is ``|scale · value - centre|``. Its key is what represents it in memory, without the last
+    ``bits``. Keys are filled. The last column of ``total`` is for the largest size, and the first one, whose
+    key is returned, also for all smaller ones, which hardly count.
+    """
+    largest = 0.0
+    for i in range(values.size):
+        size = abs(scale * values[i] - centre)
+        largest = size if size > largest else largest
+    last = np.float64(largest).view(np.int64) >> bits
+    first: Any = last + 1 - total.shape[1] if last >= total.shape[1] else 0
+    for i in range(values.size):
+        size = abs(scale * values[i] - centre)
+        key = np.float64(size).view(np.int64) >> bits
+        key = key if key > first else first
+        keys[i] = key
+        total[0, key - first] += 1.0
+        total[1, key - first] += size
+        total[2, key - first] += size * size
+    return first
+
+
+@elementwise
+def sort_by_stratum(
+    keys: Array, strata: Array, first: int, following: Array, codes: Array, rows: Array
+) -> None:
+    """Fill the stratum of each row, which its key determines, and the rows of each stratum.
+
+    The first key is that of row ``first``, and the next row of stratum h goes to ``rows[following[h]]``.
+    """
+    for i in range(keys.size):
+        h = strata[keys[i]]
+        codes[i] = h
+        rows[following[h]] = first + i
+        following[h] += 1
+
+
+@elementwise
+def combine_strata(sums: Array, weights: Array, start: int, stop: int, out: Array) -> None:
+    """Add the sums of strata (strata, m) times weights (k, strata) to ``out`` (k, m), from start to stop."""
+    for h in range(sums.shape[0]):
+        some = sums[h, start:stop]
+        for k in range(weights.shape[0]):
+            w, total = weights[k, h], out[k, start:stop]
+            for j in range(some.size):
+                total[j] += w * some[j]
