@@ -192,6 +192,8 @@ def measure_variance_inflation(
     """
     if not isinstance(statistic, LinearStatistic) or not statistic.is_correlation:
         return None
+    if statistic.pairwise and statistic.rank:
+        return None
     design, n_read = strata.design, sum(map(count_rows, read))
     size = max(PILOT_CELLS, int(PILOT_SHARE * n_cells)) // (MAX_FEATURES + len(selected))
     pilot = choose_pilot(statistic, response, read, strata, min(MAX_ROWS, size))
@@ -200,21 +202,15 @@ def measure_variance_inflation(
     leverage = np.minimum(pilot.weights * (1.0 + pilot.squares), 1.0 - 1.0 / n_read)
     population = pilot.population / np.square(1.0 - leverage)
 
-    def influence(columns: Indices) -> Floats | None:
+    def influence(columns: Indices) -> Floats:
         order = np.argsort(columns)
         block = source.read(pilot.rows, columns[order])
-        squares = statistic.influence(block, pilot.rows, response, pilot.weights)
-        return None if squares is None else squares[:, np.argsort(order)]
+        return statistic.influence(block, pilot.rows, response, pilot.weights)[:, np.argsort(order)]
 
-    anywhere = spread(slice(0, source.shape[1]), MAX_FEATURES)
-    squares = influence(anywhere)
-    if squares is None:
-        return None
-    typical, own = [_average(squares, factors)], [np.empty((0, 2))]
-    width = PILOT_CELLS // len(pilot.rows)
+    anywhere, own = spread(slice(0, source.shape[1]), MAX_FEATURES), [np.empty((0, 2))]
+    typical, width = [_average(influence(anywhere), factors)], PILOT_CELLS // len(pilot.rows)
     for start in range(0, len(selected), width):
         squares = influence(selected[start : start + width])
-        assert squares is not None
         if start == 0:
             typical.append(_average(squares[:, :MAX_FEATURES], factors))
         squares = squares * population[:, None]

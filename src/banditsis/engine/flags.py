@@ -44,9 +44,8 @@ def flag_features(
     for k, result in enumerate(results):
         leaks = dict[int, str]()
         if responses is not None and not source.recipe:
-            leaks |= dict.fromkeys(
-                _find_separating(result, source, responses, k), "separates the two classes"
-            )
+            separating = _find_separating(result, source, responses, k)
+            leaks |= dict.fromkeys(separating, "separates the two classes")
         if result.parameters["statistic"] in BOUNDED:
             copies = result.selected[np.abs(result.scores[result.selected]) > MAX_CORRELATION]
             leaks |= dict.fromkeys(_find_far_above(result), "|r| far above all others")
@@ -91,7 +90,7 @@ def _find_separating(result: ScreeningResult, source: Source, responses: Respons
         return []
     found = measure(rows, features)
     separates = found >= SEPARATES
-    if separates.all() or found[~separates].max() >= NEARLY:
+    if found[~separates].max(initial=1.0 if separates.all() else 0.0) >= NEARLY:
         return []
     return [int(feature) for feature in features[separates] if feature in chosen]
 

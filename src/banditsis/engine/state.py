@@ -92,18 +92,8 @@ class SumState:
         n_strata, n_features = strata.n_strata, source.shape[1] if columns is None else len(columns)
         sums, counts = np.zeros((n_strata, statistic.n_sums, n_features)), np.zeros(n_strata, np.intp)
         first = rows_of_response(statistic, rows, strata) if statistic.evidence else None
-        calibration = source.calibrate(rows)
-        return cls(
-            source,
-            statistic,
-            calibration,
-            strata,
-            columns,
-            sums,
-            np.zeros(()),
-            counts,
-            first_informative=first,
-        )
+        fixed = source, statistic, source.calibrate(rows), strata, columns
+        return cls(*fixed, sums, np.zeros(()), counts, first_informative=first)
 
     @property
     def n_read(self) -> int:

@@ -296,16 +296,15 @@ class LinearStatistic(Statistic):
             return None
         return ScoreParts(self.targets(rows)[:, :1], self.design(rows) if self.rank else None)
 
-    def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats | None:
+    def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats:
         """Squared influence of each row on artanh of the score of each column of a block.
 
-        Rows have sampling weights. NaN for constant columns; None if the influence is not known.
+        Rows have sampling weights. NaN for constant columns. Not known for covariates and
+        missing values together.
         """
         x, y = np.asarray(block, np.float64), self.scaled(rows)[:, response]
         if self.rank == 0:
             return squared_influence(x, y, weights)
-        if self.pairwise:
-            return None
         root = np.sqrt(weights)[:, None]
         Q, _ = np.linalg.qr(root * self.design(rows))
         both = np.column_stack([y, x])
