@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from banditsis import Plan, ScreeningResult, open_source, screen
+from banditsis import SIS, Plan, ScreeningResult, open_source, screen
 from banditsis.engine.sampling import Strata
 from reference import correlations, paper_algorithm
 
@@ -212,6 +212,8 @@ def test_progress_counts_the_cells():
 def test_a_progress_bar_on_request(capsys):
     screen(X, Y, Plan.exact(N, P, D), progress=True)
     assert "900,000 cells" in capsys.readouterr().err
+    SIS(3, verbose=True).fit(X, Y)
+    assert "cells" in capsys.readouterr().err
     screen(X, Y, Plan.exact(N, P, D))
     assert capsys.readouterr().err == ""
 

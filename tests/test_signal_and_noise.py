@@ -209,12 +209,6 @@ def test_an_estimator_with_several_responses():
         BanditSIS(2, random_state=0).fit(X, Y).transform(X)
 
 
-def test_verbose_shows_progress(capsys):
-    X, y = draw(4, 500, 100)
-    SIS(3, verbose=True).fit(X, y)
-    assert "cells" in capsys.readouterr().err
-
-
 def test_p_values_of_many_selected_features_are_checked_only_on_request(monkeypatch):
     """Checking them would take longer than screening, so it is not known which of them are associated."""
     monkeypatch.setattr("banditsis.engine.pvalues.MAX_CHECKED", 5)

@@ -274,6 +274,19 @@ class Screener(SelectorMixin, BaseEstimator):
         options = {"dtype": None, "ensure_all_finite": False, "accept_sparse": ("csr", "csc")}
         return cast(Array, validate_data(self, X, reset=reset, **options))
 
+    def _repr_html_inner(self) -> str:
+        """scikit-learn's diagram, and the result after a fit."""
+        return str(super()._repr_html_inner()) + self._result_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        return {
+            kind: text + (self._result_html() if kind == "text/html" else "") for kind, text in bundle.items()
+        }
+
+    def _result_html(self) -> str:
+        return self.result_._repr_html_() if hasattr(self, "result_") else ""
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
