@@ -13,7 +13,14 @@ from banditsis.core.arrays import Array
 from banditsis.formats.checks import readable
 from banditsis.formats.opening import FORMATS, find_format
 from banditsis.formats.options import ReadOptions, as_ids
-from banditsis.formats.tables import OpenedTable, check_unique_names, find_index, match_names, may_hold_ids
+from banditsis.formats.tables import (
+    OpenedTable,
+    check_same_columns,
+    check_unique_names,
+    find_index,
+    match_names,
+    may_hold_ids,
+)
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import raise_if_shorter
@@ -42,15 +49,9 @@ def read_table(path: Path, where: object = None) -> Table:
     open_one = _parquet_table if find_format(path) == "parquet" else _arrow_table
     files = _find_files(path)
     tables = [open_one(file, cache) for file in files]
-    first = tables[0]
-    for table in tables[1:]:
-        if not table.schema.equals(first.schema):
-            fields = set(first.schema) ^ set(table.schema)
-            differ = [f.name for f in (*first.schema, *table.schema) if f in fields]
-            what = f"column {differ[0]!r}" if differ else "the order of its columns"
-            raise ValueError(f"{table.where} differs from {Path(str(first.where)).name} in {what}.")
+    check_same_columns([(file, table.schema) for file, table in zip(files, tables, strict=True)])
     groups = [group for table in tables for group in table.groups if group.n_rows > 0]
-    return Table(first.schema, groups, path if where is None else where)
+    return Table(tables[0].schema, groups, path if where is None else where)
 
 
 def _find_files(path: Path) -> list[Path]:
@@ -194,7 +195,7 @@ class OpenedFrame(OpenedTable):
         index = getattr(frame, "index", None)
         self._row_names = [] if index is None else [index.get_level_values(k) for k in range(index.nlevels)]
         is_number = len(self._row_names) == 1 and getattr(self._row_names[0].dtype, "kind", "O") in "iuf"
-        self._has_row_names = bool(self._row_names) and not is_number
+        self._has_row_names = len(self._row_names) > 0 and not is_number
 
     @property
     def n_rows(self) -> int:

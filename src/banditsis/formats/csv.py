@@ -18,7 +18,7 @@ from banditsis.formats.arrow import in_memory, read_table, write_parquet
 from banditsis.formats.checks import DAMAGE, allowed_memory, damaged
 from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TEXT, find_format
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.tables import OpenedTable, match_names
+from banditsis.formats.tables import OpenedTable, check_same_columns, match_names
 from banditsis.formats.text import (
     MISSING,
     TextFile,
@@ -115,9 +115,10 @@ class SideText(OpenedText):
     def _read(self, name: str) -> Array:
         """Numbers if all values are numbers or missing, else labels."""
         texts, decimal = self.texts(name), self.files[0].decimal
-        known = [None if self._is_plink and is_missing_code(text) else text for text in texts]
-        if known != texts:
+        codes = {t for t in {*texts} - {None} if is_number(t) and float(t) == MISSING_CODE and self._is_plink}
+        if codes:
             self.notes[name] = "-9 counts as missing in it"
+        known = [None if text in codes else text for text in texts]
         try:
             return np.array([np.nan if t is None else to_number(t.replace(decimal, ".")) for t in known])
         except ValueError:
@@ -126,23 +127,8 @@ class SideText(OpenedText):
 
 def _default_names(file: str, width: int) -> list[str]:
     """Names of the columns of a file without a header: what they are in files of PLINK, or their numbers."""
-    first: Sequence[str] = ()
-    if file.endswith(".fam"):
-        first = FAM_COLUMNS
-    elif file.endswith(PLINK_TABLES) and width > 2:
-        first = FAM_COLUMNS[:2]
-    return [*first, *(f"{k}" for k in range(len(first) + 1, width + 1))][:width]
-
-
-def is_missing_code(text: str | None) -> bool:
-    """Whether a value is PLINK's code for a missing one.
-
-    Examples
-    --------
-    >>> is_missing_code("-9.0"), is_missing_code("-9.5"), is_missing_code(None)
-    (True, False, False)
-    """
-    return text is not None and is_number(text) and float(text) == MISSING_CODE
+    n_named = len(FAM_COLUMNS) if file.endswith(".fam") else 2 * (file.endswith(PLINK_TABLES) and width > 2)
+    return [*FAM_COLUMNS[:n_named], *(f"{k}" for k in range(n_named + 1, width + 1))][:width]
 
 
 def open_csv(path: Path, options: ReadOptions) -> OpenedText:
@@ -162,12 +148,7 @@ def open_csv(path: Path, options: ReadOptions) -> OpenedText:
     for each in paths:
         find_format(each)  # raises if it is not text
     files = [inspect_text(each, options.na) for each in paths]
-    names = files[0].names
-    for file in files[1:]:
-        if file.names != names:
-            differ = [name for name in (*names, *file.names) if (name in names) != (name in file.names)]
-            what = f"column {differ[0]!r}" if differ else "the order of its columns"
-            raise ValueError(f"{file.path} differs from {paths[0].name} in {what}.")
+    check_same_columns([(file.path, file.names) for file in files])
     return OpenedText(path, files, options)
 
 

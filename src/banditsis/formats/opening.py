@@ -27,7 +27,7 @@ class Format(NamedTuple):
     #: for files that cannot be read, with an article
     label: str
     extensions: tuple[str, ...]
-    #: pattern of the first bytes of a file, empty for text and folders
+    #: pattern of the first bytes of a file, empty if there is none
     signature: bytes = b""
     #: ``module:function``, called as ``function(path, options)``
     opener: str = ""
@@ -42,43 +42,37 @@ TEXT = tuple(name + suffix for name in (".csv", ".tsv", ".txt") for suffix in ("
 PLINK_TABLES = (".pheno", ".phen", ".cov", ".covar", ".qcovar", ".eigenvec")
 SVMLIGHT = tuple(name + suffix for name in (".svmlight", ".svm", ".libsvm") for suffix in ("", ".gz"))
 
-_NEVER = rb"(?!)"
 _UNPACK = "unpack it, or if it is a table of text, rename it to end in .csv{}"
 _BED = "convert it, as in plink2 {} --make-bed"
 _PARQUET = "write it as Parquet, as in pandas.{}(…).to_parquet(…)"
-_ONLY_PANDAS = (".orc", ".pkl", ".pickle", ".dta", ".sas7bdat", ".xpt", ".sav")
 _DUCKDB = "write a table as Parquet, as in duckdb FILE -c \"COPY table TO 'table.parquet'\""
 _SQLITE = 'write a table as CSV, as in sqlite3 -header -csv FILE "SELECT * FROM table" > table.csv'
-#: Formats that are recognised only to say what to do; no table of text begins with one of these signatures.
-_UNSUPPORTED = {
-    "gzip": ("a gzip file", (".gz",), rb"\x1f\x8b", _UNPACK.format(".gz")),
-    "bzip2": ("a bzip2 file", (".bz2",), rb"BZh.1AY&SY", _UNPACK.format(".bz2")),
-    "xz": ("an xz file", (".xz",), rb"\xfd7zXZ\0", _UNPACK.format(".xz")),
-    "zstd": ("a zstd file", (".zst",), rb"\x28\xb5\x2f\xfd", _UNPACK.format(".zst")),
-    "stream": ("an Arrow stream", (".arrows",), rb"\xff{4}", "write it as an Arrow file or Parquet"),
-    "vcf": ("a VCF file", (".vcf", ".vcf.gz"), rb"##fileformat=VCF", _BED.format("--vcf FILE")),
-    "bgen": ("a BGEN file", (".bgen",), rb".{3}\0.{12}bgen", _BED.format("--bgen FILE ref-first")),
-    "pgen": (
-        *("a PLINK 2 file", (".pgen", ".pvar", ".psam"), rb"\x6c\x1b[\2-\4\x10\x11]"),
-        _BED.format("--pfile x"),
-    ),
-    "netcdf": ("a netCDF 3 file", (), rb"CDF[\1\2\5]", "write it as netCDF 4, with format='NETCDF4'"),
-    "r": ("an R file", (".rds", ".rda", ".rdata"), _NEVER, "write it with arrow::write_parquet(…)"),
-    "zip": ("a zip archive", (".zip",), _NEVER, "unpack it, and open what it contains"),
-    "excel": (
-        *("an Excel workbook", (".xls", ".xlsx", ".xlsb"), rb"\xd0\xcf\x11\xe0"),
-        "save its sheet as CSV",
-    ),
-    "duckdb": ("a DuckDB file", (".duckdb", ".ddb"), rb".{8}DUCK.{2}\0{6}", _DUCKDB),
-    "sqlite": ("an SQLite file", (".sqlite", ".sqlite3"), rb"SQLite format 3\0", _SQLITE),
-    "json": ("a JSON file", (".json", ".jsonl", ".ndjson"), _NEVER, _PARQUET.format("read_json")),
-    "pandas": ("a table that only pandas reads", _ONLY_PANDAS, _NEVER, _PARQUET.format("read_…")),
-}
+_PICKLES = (".orc", ".pkl", ".pickle", ".dta", ".sas7bdat", ".xpt", ".sav")
+_EXCEL, _PLINK2 = (".xls", ".xlsx", ".xlsb"), (".pgen", ".pvar", ".psam")
 _HDF5 = rb"\x89HDF\r\n\x1a\n"
+
+#: The first whose signature matches is what a file contains. No table of text begins with a signature.
 FORMATS = {
-    name: Format(label, extensions, signature, remedy=remedy)
-    for name, (label, extensions, signature, remedy) in _UNSUPPORTED.items()
-} | {
+    "gzip": Format("a gzip file", (".gz",), rb"\x1f\x8b", remedy=_UNPACK.format(".gz")),
+    "bzip2": Format("a bzip2 file", (".bz2",), rb"BZh.1AY&SY", remedy=_UNPACK.format(".bz2")),
+    "xz": Format("an xz file", (".xz",), rb"\xfd7zXZ\0", remedy=_UNPACK.format(".xz")),
+    "zstd": Format("a zstd file", (".zst",), rb"\x28\xb5\x2f\xfd", remedy=_UNPACK.format(".zst")),
+    "stream": Format(
+        "an Arrow stream", (".arrows",), rb"\xff{4}", remedy="write it as an Arrow file or Parquet"
+    ),
+    "vcf": Format("a VCF file", (".vcf", ".vcf.gz"), b"##fileformat=VCF", remedy=_BED.format("--vcf FILE")),
+    "bgen": Format(
+        "a BGEN file", (".bgen",), rb".{3}\0.{12}bgen", remedy=_BED.format("--bgen FILE ref-first")
+    ),
+    "pgen": Format("a PLINK 2 file", _PLINK2, rb"\x6c\x1b[\2-\4\x10\x11]", remedy=_BED.format("--pfile x")),
+    "netcdf": Format("a netCDF 3 file", (), rb"CDF[\1\2\5]", remedy="write it with format='NETCDF4'"),
+    "r": Format("an R file", (".rds", ".rda", ".rdata"), remedy="write it with arrow::write_parquet(…)"),
+    "zip": Format("a zip archive", (".zip",), remedy="unpack it, and open what it contains"),
+    "excel": Format("an Excel workbook", _EXCEL, rb"\xd0\xcf\x11\xe0", remedy="save its sheet as CSV"),
+    "duckdb": Format("a DuckDB file", (".duckdb", ".ddb"), rb".{8}DUCK.{2}\0{6}", remedy=_DUCKDB),
+    "sqlite": Format("an SQLite file", (".sqlite", ".sqlite3"), rb"SQLite format 3\0", remedy=_SQLITE),
+    "json": Format("a JSON file", (".json", ".jsonl", ".ndjson"), remedy=_PARQUET.format("read_json")),
+    "pandas": Format("a table that only pandas reads", _PICKLES, remedy=_PARQUET.format("read_…")),
     "npy": Format("NumPy", (".npy",), rb"\x93NUMPY", "numpy:open_npy"),
     "npz": Format("NumPy or SciPy .npz (zip)", (".npz",), rb"PK\x03\x04", "numpy:open_npz"),
     "matrixmarket": Format(
@@ -340,13 +334,7 @@ def is_url(data: Any) -> bool:
 
 
 def local_path(data: Any) -> Path | None:
-    """The local file or folder that data is in; None for URLs and data in memory.
-
-    Examples
-    --------
-    >>> str(local_path("data.h5:/counts/raw")), local_path("s3://bucket/x.zarr")
-    ('data.h5', None)
-    """
+    """The local file or folder that data is in; None for URLs and data in memory."""
     if not isinstance(data, (str, os.PathLike)) or is_url(data):
         return None
     return Path(split_path(data)[0])

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from banditsis.core.arrays import Array, are_distinct_integers
@@ -28,23 +29,11 @@ LIKE_AN_ID = re.compile(r"(.*[_ .-])?(?i:id|uuid|guid|key)|.*[a-z]I[Dd]", re.DOT
 
 
 class OpenedTable(Opened):
-    """A table, whose columns are of any type.
+    """A table, whose columns are of any type; those of the ``index`` are row names, and not features.
 
-    Parameters
-    ----------
-    where : object
-        The name of the table in messages.
-    names : sequence of str
-        Its columns.
-    options : ReadOptions
-        Which columns are features, and how.
-    load : callable, optional
-        Reads the table, when it is first needed.
-    index : sequence of int, optional
-        The columns of row names, which are not features.
+    ``load`` reads the table when it is first needed.
     """
 
-    #: the class of the source
     source_type: type[TableSource] = TableSource
 
     def __init__(
@@ -85,9 +74,8 @@ class OpenedTable(Opened):
 
     @property
     def key_names(self) -> Sequence[str]:
-        if self.options.id is not None:
-            return [self.options.id]
-        return [*([""] if self.index else []), *self._names]
+        row_names = [""] if self.index else []
+        return [*row_names, *self._names] if self.options.id is None else [self.options.id]
 
     def find(self, column: str) -> str:
         name = self._choices[find_column(self._choices, column, self.where)]
@@ -120,7 +108,12 @@ class OpenedTable(Opened):
         table, names, options, left = self.table, self._names, self.options, self.candidates
         levels, skipped = _sort_columns(table, left, options)
         if options.strict and skipped:
-            raise _not_numeric(table, list(skipped))
+            shown = list_some([f"{names[j]!r} ({_type_name(table.schema.field(j).type)})" for j in skipped])
+            raise TypeError(
+                f"{self.where} has columns that are not numeric: {shown}; encode them in a "
+                "ColumnTransformer, or pass open_source(X), which skips dates and text, or encodes them with "
+                "one_hot=True, dates='numeric'."
+            )
         chosen = [j for j in left if j not in skipped]
         what = list_some([f"{names[j]} ({why.what})" for j, why in skipped.items()])
         remedies = dict.fromkeys(w.command if options.command_line else w.remedy for w in skipped.values())
@@ -130,18 +123,17 @@ class OpenedTable(Opened):
             raise ValueError(" ".join([f"{self.where} has no column that could be a feature.", *notes]))
         source = self.source_type(table, *_make_features(names, chosen, levels), levels)
         source.notes = [*source.notes, *notes]
-        source.contents = _describe_features(names, chosen, levels)
-        if skipped:
-            source.contents += f"; skipped {what}"
+        encoded = list_some([f"{names[j]} ({count(len(found), 'level')})" for j, found in levels.items()])
+        numeric = count(len(chosen) - len(levels), "numeric feature") if len(chosen) > len(levels) else ""
+        source.contents = " and ".join(filter(None, [numeric, encoded]))
+        source.contents += f"; skipped {what}" if skipped else ""
         return source
 
 
 class Skipped(NamedTuple):
-    """Why columns are not features."""
+    """Why a column is not a feature, and how to use it in Python and on the command line."""
 
-    #: follows the name of a column
     what: str
-    #: how to use them: in Python, and on the command line
     remedy: str
     command: str
 
@@ -198,13 +190,6 @@ def may_hold_ids(name: str, options: ReadOptions) -> bool:
     return name.lower() in ID_NAMES or LIKE_AN_ID.fullmatch(name) is not None
 
 
-def _describe_features(names: Sequence[str], chosen: Sequence[int], levels: dict[int, list[Any]]) -> str:
-    """How many features are numbers, and which columns are encoded."""
-    n_numeric = len(chosen) - len(levels)
-    encoded = list_some([f"{names[j]} ({count(len(found), 'level')})" for j, found in levels.items()])
-    return " and ".join(filter(None, [count(n_numeric, "numeric feature") if n_numeric else "", encoded]))
-
-
 def list_some(items: Sequence[str]) -> str:
     """The first five of some items, and how many there are more.
 
@@ -217,46 +202,38 @@ def list_some(items: Sequence[str]) -> str:
     return ", ".join(items[:5]) + more
 
 
-def _not_numeric(table: Table, columns: Sequence[int]) -> TypeError:
-    shown = [f"{table.schema.names[j]!r} ({_type_name(table.schema.field(j).type)})" for j in columns]
-    are = "column that is" if len(shown) == 1 else "columns that are"
-    return TypeError(
-        f"{table.where} has {len(shown):,} {are} not numeric: {list_some(shown)}; encode them in a "
-        "ColumnTransformer, or pass open_source(X), which skips dates and text, or encodes them with "
-        "one_hot=True, dates='numeric'."
-    )
-
-
 def _make_features(
     names: Sequence[str], columns: Sequence[int], levels: dict[int, list[Any]]
 ) -> tuple[list[Feature], list[str]]:
-    """One feature for each numeric column and for each level of the other columns, and their names.
-
-    Of two levels only the second is a feature, because the first is its complement.
-    """
-    features: list[Feature] = []
-    labels: list[str] = []
-    for j in columns:
-        if j in levels:
-            first = 1 if len(levels[j]) == 2 else 0
-            features += [Feature(j, k) for k in range(first, len(levels[j]))]
-            labels += [f"{names[j]}={value}" for value in levels[j][first:]]
-        else:
-            features.append(Feature(j))
-            labels.append(names[j])
-    return features, labels
+    """One feature for each numeric column and for each level of the other columns, and their names."""
+    features = [
+        Feature(j, k)
+        for j in columns
+        for k in (range(len(levels[j])) if j in levels else [None])
+        if k != 0 or len(levels[j]) != 2  # of two levels, the first is the complement of the second
+    ]
+    return features, [names[j] if k is None else f"{names[j]}={levels[j][k]}" for j, k in features]
 
 
 def check_unique_names(names: Sequence[str], where: object) -> None:
     """Raise if two columns have the same name."""
     if len(set(names)) < len(names):
-        repeated = [name for name, count in Counter(names).items() if count > 1]
-        numbers = [str(j + 1) for j, name in enumerate(names) if name == repeated[0]]
-        more = f", and {len(repeated) - 1:,} more repeated names" if len(repeated) > 1 else ""
+        name, _ = Counter(names).most_common(1)[0]
+        numbers = [str(j + 1) for j, other in enumerate(names) if other == name]
         raise ValueError(
-            f"{where} has several columns called {repeated[0]!r} (columns {', '.join(numbers[:5])}{more}): "
-            "rename them."
+            f"{where} has several columns called {name!r} (columns {', '.join(numbers[:5])}): rename them."
         )
+
+
+def check_same_columns(files: Sequence[tuple[Path, Sequence[Any]]]) -> None:
+    """Raise if the files of a folder have other columns, which are names or fields of Arrow."""
+    first, columns = files[0]
+    for path, others in files[1:]:
+        if list(others) != list(columns):
+            fields = set(columns) ^ set(others)
+            differ = [getattr(field, "name", field) for field in (*columns, *others) if field in fields]
+            what = f"column {differ[0]!r}" if differ else "the order of its columns"
+            raise ValueError(f"{path} differs from {first.name} in {what}.")
 
 
 @cache
@@ -292,14 +269,7 @@ def lower_names(names: Iterable[str]) -> list[str]:
 
 
 def find_id_columns(names: Sequence[str], *, exclude: Sequence[int] = ()) -> list[int]:
-    """The columns that identify samples: FID and IID, or the first with a usual name for ids.
-
-    Parameters
-    ----------
-    names : sequence of str
-        All columns.
-    exclude : sequence of int
-        Columns that are something else, such as the target.
+    """The columns that identify samples: FID and IID, or the first with a usual name that is not excluded.
 
     Examples
     --------
