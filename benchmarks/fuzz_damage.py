@@ -60,6 +60,9 @@ TEXTS += (
     b"x3\n" + b"1\n" * 299,
     b"x3,b\n" + b"1,$5\n" * 300,
     b"x3;b\n" + b"1;2,5\n" * 300,
+    b"x3,b\n",
+    b"x3,b\n" + b"1,1_000\n" * 300,
+    b"x3,b\n" + b"1,\n" * 1000 + b"1,late\n",
 )
 SPECIAL: dict[str, list[Edit]] = {
     "": EVERYWHERE,

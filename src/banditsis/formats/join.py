@@ -100,7 +100,7 @@ def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> tuple[list[l
     files = {file: open_side(file, columns, data.options) for file, columns in wanted.items()}
     data.uses_na |= any(opened.uses_na for opened in files.values())
     sides = {file: find_side(opened, wanted[file], data.key_names) for file, opened in files.items()}
-    joining = [side for side in sides.values() if side.ids and not side.has_default_index]
+    joining = [side for side in sides.values() if side.ids and not _is_default_index(side.file, side.ids)]
     if joining:  # the first one decides
         data.use_ids(joining[0].ids)
     joined = {file: join(data, side) for file, side in sides.items()}
@@ -154,11 +154,6 @@ class Side(NamedTuple):
     #: name of the ids if they were chosen because the data have a column of the same name
     key: str | None
 
-    @property
-    def has_default_index(self) -> bool:
-        """Whether the ids are the index that pandas writes by default: unnamed, from 0."""
-        return _is_default_index(self.file, self.ids)
-
 
 def find_side(file: Opened, wanted: Sequence[str | None], data_columns: Sequence[str]) -> Side:
     """Find the columns of a file that are used, and its sample ids."""
@@ -167,7 +162,8 @@ def find_side(file: Opened, wanted: Sequence[str | None], data_columns: Sequence
     }
     used = [column for (column,) in columns.values()]
     ids, key = _find_ids(file, data_columns, used)
-    others = [name for name in file.names if name not in {*ids, *used}]
+    taken = {*ids, *used}
+    others = [name for name in file.names if name not in taken]
     if None in wanted:
         if len(others) != 1:
             shown = ", ".join(others[:8]) + (", …" if len(others) > 8 else "")
@@ -205,6 +201,7 @@ def _find_ids(
 
 
 def _is_default_index(file: Opened, columns: Sequence[str]) -> bool:
+    """Whether ids are the index that pandas writes by default: unnamed, from 0."""
     unnamed = {"", "unnamed: 0", "index", "__index_level_0__"}
     return {name.lower() for name in columns} <= unnamed and _first_row_number(_ids_of(file, columns)) == 0
 
