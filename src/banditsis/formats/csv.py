@@ -115,7 +115,8 @@ class SideText(OpenedText):
     def _read(self, name: str) -> Array:
         """Numbers if all values are numbers or missing, else labels."""
         texts, decimal = self.texts(name), self.files[0].decimal
-        codes = {t for t in {*texts} - {None} if is_number(t) and float(t) == MISSING_CODE and self._is_plink}
+        cells = set(texts) - {None} if self._is_plink else ()
+        codes = {cell for cell in cells if is_number(cell) and float(cell) == MISSING_CODE}
         if codes:
             self.notes[name] = "-9 counts as missing in it"
         known = [None if text in codes else text for text in texts]

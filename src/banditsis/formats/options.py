@@ -18,6 +18,8 @@ Patterns: TypeAlias = "str | Sequence[str]"
 DATES = ("skip", "numeric")
 #: Levels up to which one_hot=True encodes a column of text.
 MAX_LEVELS = 10_000
+#: Names that are compared with one that is not found, in about a second.
+MAX_COMPARED = 10_000
 
 
 class ReadOptions(NamedTuple):
@@ -125,7 +127,7 @@ def find_column(names: Sequence[str], column: str, where: object) -> int:
         return int(column) - 1
     import difflib
 
-    similar = difflib.get_close_matches(column, names, 3, 0.5)
+    similar = difflib.get_close_matches(column, names[:MAX_COMPARED], 3, 0.5)
     if similar:
         hint = f"did you mean {' or '.join(map(repr, similar))}?"
     else:
