@@ -200,12 +200,24 @@ class LinearStatistic(Statistic):
 
     def summary(self, rows: Rows) -> Floats:
         """Sums of the lines of presence over all of some rows; those of disjoint sets can be added."""
-        parts = self.map_rows(lambda part: self.layout.total(*self.columns(part)), rows)
-        return np.asarray(np.sum(parts, axis=0)) if parts else self.layout.total(*self.columns(rows))
+        return self.summaries(rows, np.array([0, count_rows(rows)]))[0]
 
     def summaries(self, rows: Rows, edges: Indices) -> Floats:
         """The summary of each group of rows, which end at the next edge."""
-        return np.stack([self.summary(take(rows, start, stop)) for start, stop in pairwise(edges.tolist())])
+
+        def add_up(part: Any) -> Floats:
+            A, B, weighted, v = self.columns(take(rows, part.start, part.stop))
+            inner = np.clip(edges - part.start, 0, len(A)).tolist()
+            groups = [slice(start, stop) for start, stop in pairwise(inner)]
+            return np.stack(
+                [
+                    self.layout.total(A[group], B[group], weighted[group], None if v is None else v[group])
+                    for group in groups
+                ]
+            )
+
+        parts = self.map_rows(add_up, slice(0, count_rows(rows)))
+        return np.asarray(sum(parts, np.zeros((len(edges) - 1, self.layout.n_presence))))
 
     def gram(self, sums: Floats, summary: Floats) -> Gram:
         """The Gram matrix of [A B z], given the sums and the summary of the responses over the same rows."""
