@@ -262,3 +262,15 @@ def test_what_a_target_unpacks_to_is_bounded(suffix, tmp_path):
     path.write_bytes(PACKERS[suffix](b"y\n" + b"0\n" * (1 << 22)))
     with pytest.raises(ValueError, match=r"y\.csv.* needs more memory than the 1 MB"):
         open_data(np.eye(3), target=path, memory_limit=1_000_000)
+
+
+@pytest.mark.parametrize("limit", [None, 1])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.usefixtures("scratch")
+def test_columns_separated_by_blanks_are_read_in_blocks(suffix, limit, tmp_path, monkeypatch):
+    monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
+    lines = "".join(f"  {k}  \t{k / 4:>9} \r\n" + "\n" * (k % 2) for k in range(3000))
+    path = tmp_path / f"x.txt{suffix}"
+    path.write_bytes((gzip.compress if suffix else bytes)(f"a b\n{lines}".encode()))
+    source = open_source(path, memory_limit=limit)
+    np.testing.assert_array_equal(read_all(source), np.outer(np.arange(3000), [1, 0.25]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -190,17 +189,19 @@ class _Budget:
 
 
 class _Counted:
-    """A stream of text that spends a budget."""
+    """A stream of text that spends a budget, and has tabs instead of blanks if they separate columns."""
 
     closed = False
 
-    def __init__(self, path: Path, stream: Any, budget: _Budget) -> None:
-        self.path, self.stream, self.budget = path, stream, budget
+    def __init__(self, file: TextFile, stream: Any, budget: _Budget) -> None:
+        self.file, self.stream, self.budget = file, stream, budget
 
     def read(self, size: int) -> bytes:
-        data: bytes = self.stream.read(size)
-        self.budget.spend(self.path, len(data))
-        return data
+        has_blanks = self.file.delimiter == " "
+        data: bytes = self.stream.read(size // 2 if has_blanks else size)
+        data += self.stream.readline(text.BLOCK) if has_blanks else b""  # whole lines
+        self.budget.spend(self.file.path, len(data))
+        return separate_by_tabs(data) if has_blanks else data
 
 
 @contextmanager
@@ -212,12 +213,8 @@ def _open_stream(file: TextFile, budget: _Budget) -> Iterator[Any]:
     path = file.path
     try:
         with open_text(path) as stream:
-            counted = _Counted(path, stream, budget)
-            if file.delimiter == " ":
-                pieces = iter(lambda: counted.read(text.BLOCK), b"")
-                yield io.BytesIO(separate_by_tabs(b"".join(pieces)))
-            elif path.suffix.lower() in COMPRESSIONS:
-                yield counted
+            if file.delimiter == " " or path.suffix.lower() in COMPRESSIONS:
+                yield _Counted(file, stream, budget)
             else:
                 budget.spend(path, path.stat().st_size)
                 yield str(path)
