@@ -128,10 +128,8 @@ class LinearStatistic(Statistic):
     def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats, Floats | None]:
         """A, B, B times the sample weights, and v of some rows."""
         B, v = self.targets(rows), self.variances(rows)
-        if v is None and self.sample_weight is not None:
-            v = self.sample_weight[rows]
-        elif v is not None:
-            v = self.weigh(v, rows)
+        if self.sample_weight is not None:
+            v = self.sample_weight[rows] * (1.0 if v is None else v)
         return self.design(rows), B, self.weigh(B, rows), v
 
     def weights(self, rows: Rows) -> Weights:
@@ -200,7 +198,7 @@ class LinearStatistic(Statistic):
 
     def summary(self, rows: Rows) -> Floats:
         """Sums of the lines of presence over all of some rows; those of disjoint sets can be added."""
-        return self.summaries(rows, np.array([0, count_rows(rows)]))[0]
+        return np.asarray(self.summaries(rows, np.array([0, count_rows(rows)]))[0])
 
     def summaries(self, rows: Rows, edges: Indices) -> Floats:
         """The summary of each group of rows, which end at the next edge."""
