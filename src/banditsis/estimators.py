@@ -10,20 +10,26 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
 from banditsis.core.arrays import Array
+from banditsis.core.compilation import clock
+from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
     check_flag,
     check_integer,
     check_real,
+    check_responses,
     check_shape,
+    count_classes,
     is_dask,
     is_frame,
     is_on_gpu,
     pair_rows,
 )
+from banditsis.engine.batches import Batches
 from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_labelled
@@ -86,6 +92,7 @@ class Screener(SelectorMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         given = pair_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
         source = self._open(X)
+        self.__dict__.pop("_batches", None)
         check_shape(source)
         check_columns(given["y"], self.statistic)
         size, n_choose = self._sizes(*source.shape)
@@ -302,6 +309,11 @@ def check_columns(y: Any, statistic: StatisticLike) -> None:
         column_or_1d(y, warn=True)
 
 
+def _reads_batches(selector: Any) -> bool:
+    """Whether the settings of SIS apply to rows that come in batches."""
+    return selector.max_samples is None and not selector.avoid_redundancy
+
+
 class SIS(Screener):
     """Sure independence screening: keep the features most correlated with the response [1]_.
 
@@ -390,6 +402,66 @@ class SIS(Screener):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    @available_if(_reads_batches)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Add a batch of rows to those of earlier calls, and screen all of them exactly.
+
+        Batches are merged as sums, so the result is that of ``fit`` on all rows within rounding, whatever
+        their order, and no row is kept. P-values are not checked for skewed or heavy-tailed data. ``fit``
+        starts again. Not available with ``max_samples`` and ``avoid_redundancy``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p), frame, sparse matrix or Source
+            Rows of the same features as in earlier calls.
+        y : array-like of shape (n,)
+            The response, for the statistics "pearson", "anova", "logistic" and "poisson".
+        classes : array-like, optional
+            All classes of the response, in the first call; by default those of the first batch.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.standard_normal((1000, 50))
+        >>> y = X[:, 3] - X[:, 8] + rng.standard_normal(1000)
+        >>> selector = SIS(n_features_to_select=2)
+        >>> for start in range(0, 1000, 250):
+        ...     selector = selector.partial_fit(X[start : start + 250], y[start : start + 250])
+        >>> selector.get_support(indices=True)
+        array([3, 8])
+        """
+        y, before, started = pair_rows(X, y=y)["y"], self.__dict__.get("_batches"), clock()
+        source, earlier = self._open(X), None if before is None else before[1]
+        if earlier is None:  # later batches may be a single row
+            check_shape(source)
+        names = None if source.names is None else list(source.names)
+        if earlier is not None and (source.shape[1], names) != earlier:
+            raise ValueError(
+                f"X has {source.shape[1]} features, but SIS is expecting {earlier[0]} features as input: all "
+                "batches must have the same features, with the same names, in the same order."
+            )
+        values = check_responses(column_or_1d(y), source.shape[0], allow_missing=False).values[:, 0]
+        if before is None:
+            labels = None if classes is None else np.unique(classes)
+            kind = find_statistic(self.statistic, count_classes(y) if labels is None else len(labels))
+            if labels is None and (kind.by_class or values.dtype.kind not in "fiu"):
+                labels = np.unique(values)
+            before = Batches(kind, labels, self.missing), (source.shape[1], names)
+        with Workers(count_jobs(self.n_jobs)) as workers, one_blas_thread(source.uses_blas):
+            before[0].add(source, values, workers)
+            size, (n, p) = self._sizes(*source.shape)[0], (before[0].n_rows, source.shape[1])
+            d = p if size == "fdr" else default_size(max(n, 3), p) if size is None else min(int(size), p)
+            result = before[0].result(source, d, clock() - started)
+        self._batches = before
+        self.result_ = keep_significant(result, self.fdr) if size == "fdr" else result
+        self.scores_ = result.scores
+        return self
 
     def _plan_options(self) -> dict[str, Any]:
         return {"exact": self.max_samples is None, "max_samples": self.max_samples}

@@ -1,0 +1,98 @@
+"""Exact screening of batches of rows: their sums are added, and no row is kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from banditsis.core.arrays import Array
+from banditsis.core.compilation import clock
+from banditsis.core.parallel import Workers
+from banditsis.core.validation import raise_nonfinite
+from banditsis.engine.rounds import MAX_NONFINITE_READ, Found, add_effects, add_round
+from banditsis.engine.runs import Run, Settings
+from banditsis.engine.sampling import Strata
+from banditsis.engine.state import SumState
+from banditsis.plans.keeping import strongest
+from banditsis.plans.plan import Plan
+from banditsis.results.evidence import Round, strength
+from banditsis.results.result import ScreeningResult
+from banditsis.sources.base import Source
+from banditsis.statistics.linear import LinearStatistic
+
+
+class Batches:
+    """The sums over all batches for one response.
+
+    Parameters
+    ----------
+    kind : type of LinearStatistic
+        The statistic.
+    classes : array or None
+        The classes of the response, of which a batch may lack some.
+    missing : {"raise", "pairwise"}
+        As for :func:`screen`.
+    """
+
+    def __init__(self, kind: Any, classes: Array | None, missing: str) -> None:
+        if not (isinstance(kind, type) and issubclass(kind, LinearStatistic)):
+            raise ValueError(
+                f"batches cannot be merged for the statistic {kind.name!r}: use 'pearson', 'anova', "
+                "'logistic' or 'poisson', or fit all rows."
+            )
+        self.kind, self.classes, self.missing = kind, classes, missing
+        self._state: SumState | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all batches."""
+        return 0 if self._state is None else self._state.n_read
+
+    def _bind(self, y: Array) -> LinearStatistic:
+        """The statistic for some rows, in the units of the first batch."""
+        if self.classes is not None and not (known := np.isin(y, self.classes)).all():
+            raise ValueError(
+                f"the response has the class {y[~known][0]!r}, which earlier batches did not have: pass all "
+                "classes in the first call of partial_fit."
+            )
+        known = y if self.classes is None else np.concatenate([y, self.classes])
+        bound: LinearStatistic = self.kind.bind(known[:, None], self.missing == "pairwise")
+        bound = bound.copy_with(y=bound.y[: len(y)])
+        if self._state is None:  # the response may be constant in a batch
+            return bound if bound.one_hot else bound.rescale(slice(0, len(y)))
+        first = self._state.statistic
+        return bound.copy_with(centre=first.centre, scale=first.scale)
+
+    def add(self, source: Source, y: Array, workers: Workers) -> None:
+        """Add a batch of rows."""
+        statistic, rows = self._bind(y), slice(0, len(y))
+        strata, state = Strata.uniform(len(y)), self._state
+        if state is None:
+            state = SumState.start(source, statistic, rows, strata)
+        before = state.sums.copy()  # a batch that cannot be added changes nothing
+        state = replace(state, source=source, statistic=statistic, strata=strata, sums=before)
+        state = state.add(rows, workers, lambda cells: None)
+        if (bad := state.find_nonfinite()).size:
+            raise_nonfinite(source, rows, bad[:MAX_NONFINITE_READ], statistic.pairwise)
+        nothing: Any = None
+        self._state = replace(state, source=nothing, read=())
+
+    def result(self, source: Source, d: int, seconds: float) -> ScreeningResult:
+        """The result of exact screening of all rows so far; ``source`` is the last batch."""
+        started, state = clock(), self._state
+        assert state is not None
+        n, p = state.n_read, state.n_columns
+        state = replace(state, strata=Strata.uniform(n))
+        note = "p-values were not checked, because the rows of batches are not kept."
+        settings = Settings(self.kind, "stored", "uniform", self.missing, False, None, 0, None, None, [], [])
+        plan, uniform = Plan.exact(n, p, d), Strata.uniform(n)
+        run = Run(
+            [0], source, state.statistic, plan, "stored", uniform, settings, notes=[*source.notes, note]
+        )
+        scored = state.score(0, slice(None))
+        kept, cutoff = strongest(strength(scored.scores, state.statistic.one_sided), d)
+        done = Round(n, p, d, cutoff, n * p, seconds + clock() - started, float(n))
+        result = add_round(run.begin_result(0), scored, np.arange(p), kept, done)
+        return add_effects(Found(state, [kept], [result]), 0)
