@@ -7,6 +7,7 @@ import os
 import h5py
 import numcodecs
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import zarr
@@ -16,6 +17,7 @@ from zarr import codecs
 import files
 from banditsis import open_data, open_source
 from banditsis.formats.checks import MIN_MEMORY
+from banditsis.formats.zarr import _unpack
 
 X = np.random.default_rng(0).standard_normal((300, 12))
 NAMES = [f"x{j}" for j in range(12)]
@@ -61,6 +63,13 @@ def write_hdf5(*shape, **options):
     return path
 
 
+def write_deep_hdf5():
+    path = files.new_path("data.h5")
+    with h5py.File(path, "w") as file:
+        file["a/" * 2000 + "X"] = X
+    return path
+
+
 MARKET = b"%%%%MatrixMarket matrix %s real general\n"
 HUGE = {
     "svmlight": lambda: write_text("x.svm", b"1 1:2 300000000:1\n"),
@@ -96,6 +105,7 @@ LIES = {
     "npz shape": (lambda: write_npz(shape=(300,)), "is not a valid .npz file"),
     "npy of fewer rows": (lambda: write_npy(b"(300, 12)", b"(299, 12)"), "and its header declares"),
     "npy of another type": (lambda: write_npy(b"<f8", b"<f4"), "and its header declares"),
+    "HDF5 of deep groups": (write_deep_hdf5, "has no two-dimensional array of numbers"),
     "Zarr of another type": (lambda: write_zarr(data_type="float32"), "chunk of .* is damaged"),
     "Zarr 2 of another type": (lambda: write_zarr(2, dtype="<f4"), "chunk of .* is damaged"),
 }
@@ -133,6 +143,27 @@ def test_zarr_chunks_unpack_to_what_their_shape_declares(kind, n_bytes):
     reason = r"unpacks to more than 10,816 bytes" if n_bytes == 10**7 else ""
     with pytest.raises(ValueError, match=f"a chunk of .* is damaged.*{reason}"):
         read(path)
+
+
+def test_frames_and_streams_of_zstd():
+    path = files.new_path("x.zarr")
+    zarr.create_array(str(path), data=X, chunks=(100, 12), compressors=codecs.ZstdCodec())
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:  # which does not store its size
+        stream.write(X[:100].tobytes())
+    (path / "c/0/0").write_bytes(sink.getvalue())
+    np.testing.assert_array_equal(read(path), X)
+    frame, bomb = (numcodecs.Zstd().encode(bytes(n)) for n in (9600, 10**7))
+    for content in (frame + bomb, bomb, frame[:4]):
+        (path / "c/0/0").write_bytes(content)
+        with pytest.raises(ValueError, match=r"a chunk of .* is damaged"):
+            read(path)
+
+
+@pytest.mark.parametrize("n_bytes", [1, 255, 256, 300, 65_791, 65_792, 10**6])
+def test_sizes_in_headers_of_zstd(n_bytes):
+    packed = bytes(numcodecs.Zstd().encode(bytes(n_bytes)))
+    assert len(_unpack("zstd", packed, n_bytes)) == n_bytes
 
 
 def test_text_of_zarr_unpacks_to_a_limit():

@@ -24,6 +24,7 @@ from banditsis.sources.blocks import BlockSource, split_rows
 from banditsis.sources.memmap import MappedSource
 
 MIN_TILE = 1 << 17  # cells: smaller chunks are read several at once
+MAX_DEPTH = 32  # of groups: the time to open an object grows with it
 DEFLATE, SHUFFLE = 1, 2  # HDF5's filter numbers
 
 
@@ -121,11 +122,12 @@ class Hdf5Store(Store):
     def arrays(self, group: Any) -> dict[str, Any]:
         """Datasets directly in a group, or below it if there are none, by path."""
         datasets = {name: node for name, node in group.items() if hasattr(node, "dtype")}
-        if not datasets:
-            group.visititems(
-                lambda name, node: datasets.update({name: node} if hasattr(node, "dtype") else {})
-            )
-        return datasets
+        if datasets:
+            return datasets
+        names: list[str] = []
+        group.visit_links(names.append)
+        nodes = {name: group.get(name) for name in names if name.count("/") < MAX_DEPTH}
+        return {name: node for name, node in nodes.items() if hasattr(node, "dtype")}
 
     def prepare(self, array: Any) -> Any:
         """A memory map of a dataset if it is neither chunked nor compressed, or the dataset itself."""

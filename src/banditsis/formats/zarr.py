@@ -30,10 +30,10 @@ from zarr.abc.codec import BytesBytesCodec  # noqa: E402
 from zarr.storage import LocalStore  # noqa: E402
 
 TEXT_BYTES = 1 << 10  # of a value of text, at most, on average
-STREAMS = {"zstd": "zstd", "gzip": "gzip", "zlib": "gzip"}  # compressions, and their names in pyarrow
-SIZES = {"blosc": slice(4, 8), "lz4": slice(0, 4)}  # where other compressions store the size of a chunk
+#: Compressions, and their names in pyarrow, which reads streams of them.
+COMPRESSIONS = {"zstd": "zstd", "gzip": "gzip", "zlib": "gzip", "blosc": None, "lz4": None}
 #: Codecs of numbers and text that zarr-python may decode. Others, such as pickle, can run code from the data.
-CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes", *STREAMS, *SIZES} | {
+CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes", *COMPRESSIONS} | {
     *("shuffle", "delta", "astype", "quantize", "bitround", "fixedscaleoffset"),
     *("crc32c", "crc32", "adler32", "fletcher32", "jenkins_lookup3"),
 }
@@ -183,7 +183,7 @@ def _bound(codecs: Sequence[Any], make: Callable[[str], Any], where: str) -> lis
         if hasattr(codec, "index_codecs"):  # shards
             index = _bound(codec.index_codecs, make, where)
             codec = dataclasses.replace(codec, codecs=_bound(codec.codecs, make, where), index_codecs=index)
-        bounded.append(make(name) if name in STREAMS or name in SIZES else codec)
+        bounded.append(make(name) if name in COMPRESSIONS else codec)
     return bounded
 
 
@@ -226,12 +226,27 @@ def _largest_size(shape: Sequence[int], dtype: np.dtype) -> int:
 
 def _unpack(name: str, data: Any, n_bytes: int) -> Any:
     """Undo a compression; raise if more bytes come out of it."""
-    if name in STREAMS:
-        unpacked = pa.CompressedInputStream(pa.py_buffer(data), STREAMS[name]).read(n_bytes + 1)
+    size = _find_size(name, bytes(memoryview(data)[:18]))
+    if size is None:
+        unpacked = pa.CompressedInputStream(pa.py_buffer(data), COMPRESSIONS[name]).read(n_bytes + 1)
         size = len(unpacked)
-    else:
-        size = int.from_bytes(bytes(memoryview(data)[SIZES[name]]), "little")
-        unpacked = numcodecs.get_codec({"id": name}).decode(data) if size <= n_bytes else None
+    elif size <= n_bytes:
+        unpacked = numcodecs.get_codec({"id": name}).decode(data, out=np.empty(size, np.uint8))
     if size > n_bytes:
         raise ValueError(f"it unpacks to more than {n_bytes:,} bytes")
     return unpacked
+
+
+def _find_size(name: str, head: bytes) -> int | None:
+    """The size before compression, if the first bytes contain it."""
+    if name == "blosc":
+        return int.from_bytes(head[4:8], "little")
+    if name == "lz4":
+        return int.from_bytes(head[:4], "little")
+    if name != "zstd":
+        return None
+    flags = head[4]  # of the first frame: how long its size is, and what comes before
+    start = 5 + (not flags & 32) + (0, 1, 2, 4)[flags & 3]
+    length = (flags >> 5 & 1, 2, 4, 8)[flags >> 6]
+    size = int.from_bytes(head[start : start + length], "little") + (256 if length == 2 else 0)
+    return size if length else None
