@@ -43,15 +43,7 @@ class RowSizes(NamedTuple):
 
 
 class Statistic(ABC):
-    """A measure of association that is bound to one or several responses.
-
-    Attributes
-    ----------
-    y : ndarray of shape (n, q)
-        The responses. Not copied.
-    pairwise : bool
-        Whether missing values are deleted pairwise.
-    """
+    """A measure of association that is bound to one or several responses."""
 
     name: str
     #: Whether each round rereads all rows read so far, not only its new rows.
@@ -76,7 +68,9 @@ class Statistic(ABC):
 
     #: Label of each response that counts as 1, with which positive scores go; None for numbers.
     positive: Array | None = None
+    #: The responses, of shape (n, q); not copied.
     y: Array
+    #: Whether missing values are deleted pairwise.
     pairwise: bool
     covariates: Covariates | None = None
     #: Weight of each row, positive and with mean 1; None if all are 1.
