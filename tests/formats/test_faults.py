@@ -165,7 +165,9 @@ def test_zarr_chunks(options):
 
 def test_zarr_that_is_no_matrix():
     path = files.write_zarr(X[0], NAMES, chunks=(3,))
-    assert message_of(path) == f"{path} is an array of shape (6,); it must be rows × features."
+    assert message_of(path) == (
+        f"{path} is an array of float64 of shape (6,); it must be real numbers, rows × features."
+    )
 
 
 def test_duplicate_columns():

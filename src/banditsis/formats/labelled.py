@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array
 from banditsis.formats.opened import OpenedMatrix
-from banditsis.formats.options import ReadOptions
+from banditsis.formats.options import DEFAULTS, ReadOptions
 from banditsis.formats.tables import check_unique_names
 
 
@@ -45,29 +44,16 @@ def _open(
 
 
 def _open_anndata(data: Any, options: ReadOptions, names: Sequence[str] | None) -> OpenedMatrix:
-    if data.isbacked or data.X is None:
-        remedy = (
-            f"pass its path, {data.filename}"
-            if data.isbacked
-            else 'pass a layer, as in data.layers["counts"]'
-        )
-        raise ValueError(f"the AnnData object has no X in memory: {remedy}.")
+    from banditsis.formats.arrow import OpenedFrame  # only frames need it
+
+    if data.isbacked:
+        raise ValueError(f"the AnnData object has no X in memory: pass its path, {data.filename}.")
+    if data.X is None:
+        raise ValueError('the AnnData object has no X: pass a layer, such as data.layers["counts"].')
     own, cells = list(map(str, data.var_names)), data.X
-    columns = {str(name): partial(_read_series, data.obs[name]) for name in data.obs.columns}
-    ids = partial(np.array, data.obs_names, str)
-    return _open(cells, own, names, options, ids=ids, columns=columns)
-
-
-def _read_series(series: Any) -> Array:
-    """A column of pandas: numbers, with NaN if missing, or text, with None if missing."""
-    missing = series.isna().to_numpy()
-    if series.dtype.kind in "fiub":
-        return np.asarray(
-            series.to_numpy(np.float64, na_value=np.nan) if missing.any() else series.to_numpy()
-        )
-    values = np.array(series, object)
-    values[missing] = None
-    return values
+    obs = OpenedFrame(data.obs, DEFAULTS)
+    columns = {name: partial(obs.values, name) for name in obs.names}
+    return _open(cells, own, names, options, ids=partial(np.array, data.obs_names, str), columns=columns)
 
 
 def _open_xarray(data: Any, options: ReadOptions, names: Sequence[str] | None) -> OpenedMatrix:

@@ -106,13 +106,13 @@ class Store(ABC):
 
     def open_dense(self, where: object, array: Any, names: Sequence[str] | None) -> Source:
         """A source of an array that is a numeric matrix, rows × features."""
-        if len(array.shape) != 2:
-            raise ValueError(f"{where} is an array of shape {array.shape}; it must be rows × features.")
-        if np.dtype(array.dtype).kind not in "fiub":
-            raise ValueError(f"{where} is an array of {array.dtype}; it must contain real numbers.")
-        if 0 in array.shape:
-            raise ValueError(f"{where} is an empty array of shape {array.shape}.")
-        check_shape(where, array.shape, self.memory_limit)
+        shape, kind = array.shape, np.dtype(array.dtype).kind
+        if len(shape) != 2 or 0 in shape or kind not in "fiub":
+            raise ValueError(
+                f"{where} is an array of {array.dtype} of shape {shape}; it must be real numbers, rows × "
+                "features."
+            )
+        check_shape(where, shape, self.memory_limit)
         return self.make_source(self.check(array), names)
 
     def _check_not_packed(self, array: Any) -> None:
