@@ -60,7 +60,7 @@ def answer(X: Any, y: Any = None, names: Iterable[Any] | None = None) -> Answer:
             raise ValueError(f"{len(y)} values of the target for {len(X)} rows")
         X, found["y"] = X[known], y[known]
     if names is not None:
-        found["names"] = np.array([str(name) for name in names])
+        found["names"] = [str(name) for name in names]  # an array would drop zero bytes at their ends
     return {"X": X, **found}
 
 

@@ -274,3 +274,11 @@ def test_columns_separated_by_blanks_are_read_in_blocks(suffix, limit, tmp_path,
     path.write_bytes((gzip.compress if suffix else bytes)(f"a b\n{lines}".encode()))
     source = open_source(path, memory_limit=limit)
     np.testing.assert_array_equal(read_all(source), np.outer(np.arange(3000), [1, 0.25]))
+
+
+def test_cells_of_blanks(tmp_path):
+    path = write_cells(tmp_path / "x.csv", {"a": ["1", " ", "\t"], "b": "123"})
+    np.testing.assert_array_equal(read_all(open_source(path))[:, 0], [1, np.nan, np.nan])
+    write_cells(path, {"a": ["1", "   ", "3"], "b": "123"})
+    with pytest.raises(ValueError, match=r"has cells of blanks, .* in column 'a': leave cells empty"):
+        open_source(path)

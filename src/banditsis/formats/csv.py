@@ -267,7 +267,7 @@ def _parse_options(file: TextFile, types: dict[str, Any]) -> dict[str, Any]:
 def _null_values(file: TextFile) -> list[str]:
     from pyarrow import csv as arrow_csv
 
-    return sorted({*arrow_csv.ConvertOptions().null_values, *MISSING, " ", *file.na})
+    return sorted({*arrow_csv.ConvertOptions().null_values, *MISSING, " ", "\t", *file.na})
 
 
 def _check_encoding(table: Any) -> Any:
@@ -288,7 +288,10 @@ def _raise_mixed(files: Sequence[TextFile], column: int) -> NoReturn:
                     "write plain numbers with decimal points, leave the cell empty if it is missing, or drop "
                     "the column."
                 )
-    raise ValueError(f"{files[0].path} has numbers of different types in column {name!r}: drop the column.")
+    raise ValueError(
+        f"{files[0].path} has cells of blanks, or numbers of different types, in column {name!r}: leave "
+        "cells empty if they are missing, or drop the column."
+    )
 
 
 def _write_parquet(files: Sequence[TextFile], texts: Sequence[str], destination: str) -> None:
