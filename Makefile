@@ -9,7 +9,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .DEFAULT_GOAL := help
 .PHONY: help demo test paper browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
   bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
-  bench-cores bench-adaptive bench-kernels bench-gpu bench-growth bench-index bench-peers bench-beyond test-gpu fuzz docs \
+  bench-cores bench-adaptive bench-kernels bench-gpu bench-growth bench-index bench-peers bench-beyond \
+  bench-shape test-gpu test-lowest fuzz docs \
   docs-figures dist clean
 
 help:  ## List the commands
@@ -41,6 +42,12 @@ paper: $(STAMP)  ## Reproduce the tables and figures of the paper into paper-res
 
 test-gpu: $(STAMP)  ## Run the tests of arrays on a GPU (needs a CUDA device and CuPy)
 	$(BIN)/python -m pytest tests/gpu tests/sources/test_gpu_without_device.py
+
+test-lowest:  ## Run the tests with the lowest version of every package that the project allows (10 minutes)
+	mkdir -p build && $(PYTHON) .github/lowest.py > build/lowest.txt
+	$(PYTHON) -m venv build/lowest
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest.txt -e '.[all,test]'
+	build/lowest/bin/python -m pytest -n 2 --dist loadfile --ignore tests/paper
 
 browser:  ## Install Chromium (Debian, as root) for the tests of the HTML report
 	@command -v chromium || { apt-get update -qq && \
@@ -121,6 +128,9 @@ bench-peers: $(STAMP)  ## Compare with scikit-learn, polars, DuckDB and dcor; re
 
 bench-startup: $(STAMP)  ## Measure the first fit of a new installation and other short processes (2 minutes)
 	$(BIN)/python benchmarks/startup.py --write benchmarks/README.md
+
+bench-shape: $(STAMP)  ## Print the size of the code, and what a call enters
+	$(BIN)/python benchmarks/shape.py
 
 fuzz: $(STAMP)  ## Read 8,400 damaged files of every format; fails on a crash, hang, traceback, blow-up or silent change (10 minutes)
 	$(BIN)/python benchmarks/fuzz.py
