@@ -47,7 +47,8 @@ test-lowest:  ## Run the tests with the lowest version of every package that the
 	mkdir -p build && $(PYTHON) .github/lowest.py > build/lowest.txt
 	$(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest.txt -e '.[all,test]'
-	build/lowest/bin/python -m pytest -n 2 --dist loadfile --ignore tests/paper
+	build/lowest/bin/python -m pytest -o filterwarnings=default -n 2 --dist loadfile \
+	  --ignore tests/paper --ignore tests/test_golden.py
 
 browser:  ## Install Chromium (Debian, as root) for the tests of the HTML report
 	@command -v chromium || { apt-get update -qq && \

@@ -91,7 +91,10 @@ def is_on_gpu(data: Any) -> bool:
     """Whether data are an array in the memory of a GPU, of CuPy, PyTorch or JAX; works without them."""
     if isinstance(data, np.ndarray) or not hasattr(data, "__dlpack_device__"):
         return False
-    return int(data.__dlpack_device__()[0]) in CUDA_DEVICES
+    try:
+        return int(data.__dlpack_device__()[0]) in CUDA_DEVICES
+    except TypeError:  # of pyarrow, for text
+        return False
 
 
 def to_memory(data: Any) -> Any:
