@@ -1,4 +1,4 @@
-"""Print constraints for pip: the lowest versions of what the project imports, and the usual ones of the rest."""
+"""Print constraints for pip: the lowest versions of what the project imports, the usual ones of the rest."""
 
 import re
 import tomllib
