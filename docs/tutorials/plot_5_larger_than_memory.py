@@ -123,14 +123,14 @@ print(f"share of the cells read: {groups.fraction_read:.0%}")
 # %%
 # A budget of 2% was not enough for eight groups, the smallest number that can be compared.
 #
-# Shuffle once
-# ------------
+# Index once
+# ----------
 # ``build_index`` writes the rows in random order to a folder, within a memory limit, here 100 MiB.
 # Then the first rows of the folder are a random sample. The first rows are stored row by row,
 # later ones column by column, because later rounds need few features.
 
 run(
-    "shuffle",
+    "index",
     """
 answer = str(build_index(table, store, random_state=0, memory_limit=100 * 2**20))
 """,
