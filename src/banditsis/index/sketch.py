@@ -11,6 +11,7 @@ are: of c = Σ|z| / √(B Σz²), with B rows in a block, it is ``Σz² Σq² (1
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -185,6 +186,8 @@ class Sketch:
         with np.errstate(over="ignore", invalid="ignore"):
             squares = squares + np.maximum(second - first * (first / np.maximum(present, 1.0)), 0.0)
         squares = np.where(np.isfinite(first), np.nan_to_num(squares, nan=np.inf, posinf=np.inf), np.nan)
+        # Rows that two folders with one seed share have the same error, so variances do not simply add up.
+        out[m : 2 * m] *= max(Counter(part.seed for part in self.parts).values())
         out[:m, np.isinf(squares)], out[m : 2 * m, np.isinf(squares)] = 0.0, np.inf
         kept = slice(None) if self.columns is None else self.columns
         return Estimates(out[:m, kept], out[m : 2 * m, kept], squares[kept], missing[kept])

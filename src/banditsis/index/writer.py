@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -275,11 +275,7 @@ def _write_cells(
     _check_disk_space(folder, (1 + (not is_direct)) * size + (len(first) * dtype.itemsize + n // 8) * p)
     tick = add_up(report, size if is_direct else 2 * size)
     if not is_direct:
-        for _, block in _read_blocks(source, slice(0, p), memory):
-            for panel in panels:
-                with open(folder / "scratch" / f"panel_{panel.start}", "ab") as file:
-                    file.write(np.ascontiguousarray(block[:, panel], dtype).data)
-            tick(block.size * dtype.itemsize)
+        _scatter(source, dtype, panels, memory, folder / "scratch", tick)
     shapes: dict[str, tuple[Any, int]] = {
         HEAD: (dtype, len(first)),
         BITS: (np.uint64, sum(block.size for block in blocks) // WORD),
@@ -293,13 +289,13 @@ def _write_cells(
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": True, "shape": (n, p)}
         np.lib.format.write_array_header_1_0(file, header)
         for panel in panels:
-            cells = np.empty((panel.stop - panel.start, n), dtype)  # one line for each column
             if is_direct:
+                cells = np.empty((panel.stop - panel.start, n), dtype)  # one line for each column
                 for start, block in _read_blocks(source, panel, memory):
                     cells[:, start : start + len(block)] = block.T
             else:
                 path = folder / "scratch" / f"panel_{panel.start}"
-                cells[:] = np.fromfile(path, dtype).reshape(n, -1).T
+                cells = np.ascontiguousarray(np.fromfile(path, dtype).reshape(n, -1).T)
                 path.unlink()
             map_in_threads(lambda column: np.copyto(column, column[order]), cells)
             file.write(cells.data)
@@ -308,6 +304,22 @@ def _write_cells(
             tick(cells.nbytes)
     for array in (head, bits, moments):
         array.flush()
+
+
+def _scatter(
+    source: Source,
+    dtype: np.dtype,
+    panels: Sequence[slice],
+    memory: int,
+    scratch: Path,
+    tick: Callable[[int], None],
+) -> None:
+    """Write each panel of columns to a file of its own, row by row."""
+    for _, block in _read_blocks(source, slice(0, source.shape[1]), memory):
+        for panel in panels:
+            with open(scratch / f"panel_{panel.start}", "ab") as file:
+                file.write(np.ascontiguousarray(block[:, panel], dtype).data)
+        tick(block.size * dtype.itemsize)
 
 
 def _check_disk_space(folder: Path, needed: int) -> None:
