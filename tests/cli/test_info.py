@@ -119,3 +119,21 @@ def test_no_header_and_codes_for_missing_values(tmp_path):
     assert run("index", tmp_path / "y.csv", "--out", tmp_path / "y.index", *codes).exit_code == 0
     np.save(tmp_path / "x.npy", np.eye(9))
     assert "applies to CSV" in said(run("info", tmp_path / "x.npy", *codes))
+
+
+def test_append_to_an_index_and_screen_it(tmp_path):
+    draw = np.random.default_rng(0)
+    X = draw.standard_normal((9000, 300))
+    y = X[:, 3] / 2 - X[:, 8] / 3 + draw.standard_normal(9000)
+    for name, rows in (("a", slice(0, 6000)), ("b", slice(6000, 9000))):
+        np.save(tmp_path / f"{name}.npy", np.column_stack([X, y])[rows])
+    store = tmp_path / "x.index"
+    assert run("index", tmp_path / "a.npy", "--out", store, "--target", "301").exit_code == 0
+    assert run("index", tmp_path / "b.npy", "--append", store).exit_code == 0
+    assert info(store, "--verify")["n_rows"] == 9000
+    result = run("screen", store, "--keep", 2)
+    text = " ".join(result.stdout.split())
+    assert "These are the 2 features that exact screening selects, with probability 95%" in text
+    assert {int(k) for k in re.findall(r"^ +\d+ +x(\d+) ", result.stdout, re.M)} == {3, 8}
+    for options in ((), ("--out", store, "--append", store)):
+        assert "set --out to the index to write" in said(run("index", tmp_path / "a.npy", *options))
