@@ -25,8 +25,6 @@ N_COLUMNS = 6  # of .bim and .fam files
 HEADER_BYTES = 3  # before the genotypes of a .bed file
 MAX_LINE = 1 << 24  # bytes
 MISSING_PHENOTYPE = -9.0
-#: Names of the column of phenotypes.
-PHENOTYPES = ("phenotype", "pheno", "PHENOTYPE", "PHENO")
 
 
 def open_plink(path: Path, options: ReadOptions) -> OpenedMatrix:
@@ -35,21 +33,17 @@ def open_plink(path: Path, options: ReadOptions) -> OpenedMatrix:
     samples, variants = read_entries(fam), read_entries(bim)
     n, p = len(samples[0]), len(variants[0])
     _check_cells(path, n, p)
-    columns = {"chromosome": 0, "position": 3, "a1": 4, "a2": 5}
-    # Equal texts are the same object, which saves memory.
-    annotations = {
-        name: np.array([*map(sys.intern, variants[k].to_pylist())], object) for name, k in columns.items()
-    }
+
+    def share(column: int) -> Array:  # equal texts are the same object, which saves memory
+        return np.array([*map(sys.intern, variants[column].to_pylist())], dtype=object)
+
     with readable(bim, "PLINK"):
-        annotations["position"] = to_numbers(variants[3].cast(pa.int32()), pa.int32())
+        positions = to_numbers(variants[3].cast(pa.int32()), pa.int32())
+    annotations = {"chromosome": share(0), "position": positions, "a1": share(4), "a2": share(5)}
     names = complete_ids(variants[1].to_pylist(), annotations, path)
     source = GenotypeSource(path, (n, p), HEADER_BYTES, names)
     source.annotations = annotations
-
-    def phenotype() -> Array:
-        return as_phenotype(fam, samples[5].to_pylist())
-
-    others = {name: phenotype for name in PHENOTYPES if name not in names}
+    others = {"phenotype": lambda: as_phenotype(fam, samples[5].to_pylist())}
     family, sample = (column.to_pylist() for column in samples[:2])
     return OpenedMatrix(source, path, options, lambda: as_ids([family, sample]), others)
 
