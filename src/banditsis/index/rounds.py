@@ -103,7 +103,8 @@ def ask(statistic: LinearStatistic, n: int) -> Question:
         kept = values > SMALLEST_RESIDUAL * gram.diagonal()[targets].max()
         whitening.append(np.zeros((len(gram), int(kept.sum()))))
         whitening[-1][targets] = vectors[:, kept] / np.sqrt(values[kept])
-        scales.append(1.0 if statistic.one_hot else float(np.sqrt(values[0]) / _spread(statistic, n, k)))
+        is_correlation = statistic.one_hot or statistic.is_correlation
+        scales.append(1.0 if is_correlation else float(np.sqrt(values[0]) / _spread(statistic, n, k)))
     W = np.column_stack(whitening)
 
     def compute(rows: Any) -> Floats:

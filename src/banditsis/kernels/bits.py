@@ -163,27 +163,33 @@ def add_block(
     Σ(mean - shift), Σ(mean - shift)², Σz² and missing cells, where blocks count by their present cells.
     """
     m, size = planes.shape[0], 64 * code.shape[0]
-    present, distances = np.zeros(FEATURES_AT_ONCE), np.zeros(FEATURES_AT_ONCE)
-    ratios, spreads = np.zeros(FEATURES_AT_ONCE), np.zeros(FEATURES_AT_ONCE)
+    weights, ratios = np.zeros(FEATURES_AT_ONCE), np.zeros(FEATURES_AT_ONCE)
+    spreads, scratch = np.zeros(FEATURES_AT_ONCE), np.zeros(FEATURES_AT_ONCE, np.int64)
     for start in range(columns[0], columns[1], FEATURES_AT_ONCE):
-        counts = np.zeros(min(FEATURES_AT_ONCE, columns[1] - start), np.int64)
+        stop = min(start + FEATURES_AT_ONCE, columns[1])
+        counts = scratch[: stop - start]
+        # Views of lines are contiguous, or the loops stay scalar.
+        means, squares = moments[MEAN][start:stop], moments[SQUARES][start:stop]
+        absolute, ones = moments[ABSOLUTE][start:stop], moments[ONES][start:stop]
+        missing, shifts = moments[MISSING][start:stop], shift[start:stop]
+        first, second = out[2 * m][start:stop], out[2 * m + 1][start:stop]
+        within, absent = out[2 * m + 2][start:stop], out[2 * m + 3][start:stop]
         for j in range(counts.size):
-            k = start + j
-            squares, absolute = moments[SQUARES, k], moments[ABSOLUTE, k]
-            ratios[j] = squares / absolute if absolute > 0.0 else 0.0
-            spreads[j] = (size - absolute * (absolute / squares)) / (size - 1) if squares > 0.0 else 0.0
-            present[j] = n - moments[MISSING, k]
-            distances[j] = moments[MEAN, k] - shift[k] if present[j] > 0.0 else 0.0
-            out[2 * m, k] += present[j] * distances[j]
-            out[2 * m + 1, k] += present[j] * distances[j] * distances[j]
-            out[2 * m + 2, k] += squares
-            out[2 * m + 3, k] += moments[MISSING, k]
+            present = n - missing[j]
+            weights[j] = present * (means[j] - shifts[j]) if present > 0.0 else 0.0
+            ratio = squares[j] / absolute[j] if absolute[j] > 0.0 else 0.0
+            share = absolute[j] / squares[j] if squares[j] > 0.0 else 0.0
+            ratios[j], spreads[j] = ratio, (size - absolute[j] * share) / (size - 1)
+            first[j] += weights[j]
+            second[j] += weights[j] * (means[j] - shifts[j]) if present > 0.0 else 0.0
+            within[j] += squares[j]
+            absent[j] += missing[j]
         for q in range(m):
-            low, step, total, squares, rounding, mean = queries[q]
+            low, step, total, energy, rounding, mean = queries[q]
             counts[:] = 0
             add_counts(code, start, planes[q], counts)
+            products, variances = out[q][start:stop], out[m + q][start:stop]
             for j in range(counts.size):
-                k = start + j
-                product = 2.0 * (step * counts[j] + low * moments[ONES, k]) - total
-                out[q, k] += ratios[j] * product + present[j] * distances[j] * mean
-                out[m + q, k] += ratios[j] * ratios[j] * (spreads[j] * squares + rounding)
+                product = 2.0 * (step * counts[j] + low * ones[j]) - total
+                products[j] += ratios[j] * product + weights[j] * mean
+                variances[j] += ratios[j] * ratios[j] * (spreads[j] * energy + rounding)
