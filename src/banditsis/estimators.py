@@ -453,7 +453,7 @@ class SIS(Screener):
             if labels is None and (kind.by_class or values.dtype.kind not in "fiu"):
                 labels = np.unique(values)
             before = Batches(kind, labels, self.missing), (source.shape[1], names)
-        with Workers(count_jobs(self.n_jobs)) as workers, one_blas_thread(source.uses_blas):
+        with Workers(count_jobs(self.n_jobs)) as workers, one_blas_thread():
             before[0].add(source, values, workers)
             size, (n, p) = self._sizes(*source.shape)[0], (before[0].n_rows, source.shape[1])
             d = p if size == "fdr" else default_size(max(n, 3), p) if size is None else min(int(size), p)

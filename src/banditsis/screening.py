@@ -170,9 +170,8 @@ def screen(
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         raise_nonfinite(source, slice(0, source.shape[0]), None, missing == "pairwise")
     single = np.asarray(y).ndim == 1 or not one_column
-    use_blas = source.uses_blas or responses.values.shape[1] > 1 or settings.covariates is not None
     announce_compilation(progress)
-    with Workers(n_workers) as workers, one_blas_thread(use_blas):
+    with Workers(n_workers) as workers, one_blas_thread():
         runs = make_runs(source, responses, plan, settings)
         results = _run_all(runs, workers, progress, single)
     flagged: list[Any] = flag_features(results, source, responses if one_column else None)

@@ -39,18 +39,15 @@ _blas_lock = threading.Lock()
 
 @cache
 def _find_blas() -> Any:
-    """The BLAS libraries of this process; finding them takes longer than a small run."""
+    """The BLAS libraries of this process; finding them takes a few milliseconds."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
 
 
 @contextmanager
-def one_blas_thread(wanted: bool) -> Iterator[None]:
+def one_blas_thread() -> Iterator[None]:
     """Limit BLAS, in the whole process, to one thread while our own threads call it."""
-    if not wanted:
-        yield
-        return
     with _blas_lock:
         _blas_limits.append(None if _blas_limits else _find_blas().limit(limits=1, user_api="blas"))
     try:

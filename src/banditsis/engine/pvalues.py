@@ -10,7 +10,7 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows
 from banditsis.core.compilation import clock
 from banditsis.core.formatting import count, were
-from banditsis.core.parallel import map_in_threads, one_blas_thread
+from banditsis.core.parallel import map_in_threads
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
@@ -42,9 +42,8 @@ def correct_pvalues(
     def correct(k: int) -> ScreeningResult:
         return results[k] if normal[k] else _correct(source, statistic.subset([k]), results[k], rows, pvalues)
 
-    with one_blas_thread(not normal.all()):  # its threads would take longer than short products
-        min_items = -(-CELLS_OF_THREAD // (N_FEATURES * count_rows(rows)))
-        corrected = map_in_threads(correct, range(len(results)), min_items)
+    min_items = -(-CELLS_OF_THREAD // (N_FEATURES * count_rows(rows)))
+    corrected = map_in_threads(correct, range(len(results)), min_items)
     seconds = (clock() - started) / len(results)
     last = [result.rounds[-1] for result in corrected]
     last = [replace(done, seconds=done.seconds + seconds) for done in last]

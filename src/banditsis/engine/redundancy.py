@@ -112,7 +112,7 @@ def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Flo
         here = order[start : start + step]
         block[:, here] = source.read(rows, columns[here])
     _standardize(block, weights)
-    with one_blas_thread(True):  # the result does not depend on the number of threads
+    with one_blas_thread():  # the result does not depend on the number of threads
         correlation = np.clip(block.T @ block, -1.0, 1.0)
     np.fill_diagonal(correlation, 1.0)
     return np.asarray(correlation)

@@ -147,8 +147,6 @@ class Source(ABC):
     contents: str = ""
     #: What the result should say about how the data were opened.
     notes: Sequence[str] = ()
-    #: Whether sums are matrix products; BLAS is then limited to one thread for each of ours.
-    uses_blas: bool = False
     #: Name of the file, or other data, that the source was opened from.
     label: str = ""
     #: Column and level of each feature if some columns are one-hot encoded; the level of a number is None.

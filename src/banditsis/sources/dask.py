@@ -80,7 +80,7 @@ def block_sums(
     n, p = count_rows(rows), count_rows(columns)
     out = np.zeros((1, weights.n_lines, p))
     chosen = source if p == source.shape[1] else ColumnSubset(source, as_indices(columns))
-    with one_blas_thread(weights.n_linear > 1), Workers(1) as workers:
+    with one_blas_thread(), Workers(1) as workers:
         context = SumContext(calibration, out, workers)
         chosen.add_sums(shift_rows(rows, window.start), np.array([0, n]), None, weights, context)
     return np.asarray(out[0])

@@ -54,7 +54,6 @@ class GenotypeSource(BlockSource):
         Names of the variants.
     """
 
-    uses_blas = True
     cells_at_once = 1 << 21  # 512 KB
 
     def __init__(self, path: Path, shape: tuple[int, int], offset: int, names: list[str]) -> None:

@@ -57,8 +57,6 @@ class Interactions(Source):
     ['gene3 × gene41']
     """
 
-    uses_blas = True
-
     def __init__(
         self,
         X: Any,
