@@ -90,10 +90,7 @@ _add(
     "plan",
     "Show what a plan reads and what it detects, without data.",
     *("n_rows", "n_features", "n_keep", *PLANNING, "dtype", "as_json"),
-    examples=(
-        "--rows 1e6 --features 1e5 --keep 100",
-        "--rows 1e6 --features 1e5 --keep 100 --budget 0.01",
-    ),
+    examples=("--rows 1e6 --features 1e5 --keep 100", "--rows 1e6 --features 1e5 --keep 100 --budget 0.01"),
 )
 
 if __name__ == "__main__":

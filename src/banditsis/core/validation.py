@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import (
-    Array,
-    Columns,
-    Indices,
-    Rows,
-    count_rows,
-    is_masked,
-    take,
-)
+from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, is_masked, take
 from banditsis.core.formatting import count, were
 from banditsis.core.parallel import map_in_threads
 

@@ -54,10 +54,7 @@ def describe_answer(result: ScreeningResult) -> str:
         can_tell = kind is not None and kind.has_pvalues() and not result.parameters.get("pvalues")
         option = "--pvalues" if result.about.command else "pvalues=True"
         how = f": set {option} to test them" if can_tell else ""
-        parts = [
-            f"{count(n, 'feature')} selected",
-            f"which of them are clearly associated is not known{how}",
-        ]
+        parts = [f"{count(n, 'feature')} selected", f"which of them are clearly associated is not known{how}"]
     else:
         rest = n - clear - n_leaks
         others = f"all {n:,} are" if rest == n else f"the other {rest:,} {'is' if rest == 1 else 'are'}"

@@ -18,14 +18,7 @@ from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indi
 from banditsis.core.parallel import RoundError, Workers, one_blas_thread
 from banditsis.core.progress import status
 from banditsis.sources.array import check_matrix, line_bytes
-from banditsis.sources.base import (
-    PILOT_ROWS,
-    Calibration,
-    Source,
-    SourceView,
-    SumContext,
-    split_groups,
-)
+from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SourceView, SumContext, split_groups
 from banditsis.sources.blocks import chunk_bytes, shift_rows, split_rows
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.weights import Weights

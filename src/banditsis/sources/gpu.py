@@ -10,17 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import (
-    Array,
-    Columns,
-    Floats,
-    Indices,
-    Rows,
-    chunks,
-    count_rows,
-    spread,
-    take,
-)
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, chunks, count_rows, spread, take
 from banditsis.core.parallel import map_in_threads
 from banditsis.sources.array import array_bytes, check_matrix
 from banditsis.sources.base import (

@@ -58,12 +58,7 @@ class Interactions(Source):
     """
 
     def __init__(
-        self,
-        X: Any,
-        names: Iterable[str] | None = None,
-        *,
-        main_effects: bool = True,
-        squares: bool = False,
+        self, X: Any, names: Iterable[str] | None = None, *, main_effects: bool = True, squares: bool = False
     ) -> None:
         from banditsis.formats.opening import is_sparse, open_source  # formats import sources
 

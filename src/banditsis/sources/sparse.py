@@ -10,16 +10,7 @@ from typing import Any
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import (
-    Array,
-    Columns,
-    Floats,
-    Indices,
-    Rows,
-    as_indices,
-    spread,
-    take,
-)
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, spread, take
 from banditsis.sources.array import check_matrix
 from banditsis.sources.base import (
     PILOT_ROWS,

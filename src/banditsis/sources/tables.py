@@ -8,16 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import (
-    Array,
-    Columns,
-    Indices,
-    Rows,
-    as_indices,
-    count_rows,
-    spread,
-    take,
-)
+from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows, spread, take
 from banditsis.sources.array import array_bytes
 from banditsis.sources.base import PILOT_ROWS, Calibration, calibrate, summing_dtype
 from banditsis.sources.blocks import BlockSource, split_rows

@@ -87,10 +87,7 @@ def _describe_selection(result: ScreeningResult, n_shown: int) -> str:
 
 
 def manhattan(
-    result: ScreeningResult,
-    axes: Axes | None = None,
-    *,
-    chromosomes: Sequence[Any] | Array | None = None,
+    result: ScreeningResult, axes: Axes | None = None, *, chromosomes: Sequence[Any] | Array | None = None
 ) -> Axes:
     r"""Plot how strongly each feature is associated, in the order of the features.
 

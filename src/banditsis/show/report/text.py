@@ -6,14 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from banditsis.core.formatting import (
-    ROUND_HEADS,
-    count,
-    format_duration,
-    format_share,
-    round_rows,
-    shorten,
-)
+from banditsis.core.formatting import ROUND_HEADS, count, format_duration, format_share, round_rows, shorten
 from banditsis.plans.plan import TABLE_HEADS, Plan
 from banditsis.results import sentences
 from banditsis.results.result import ScreeningResult
