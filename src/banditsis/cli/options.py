@@ -20,13 +20,7 @@ def _whole(context: click.Context, parameter: click.Parameter, value: float | No
 
 
 def size(text: str) -> int:
-    """Read a number of bytes with an optional unit.
-
-    Examples
-    --------
-    >>> size("2GB"), size("1.5 GiB"), size("4096")
-    (2000000000, 1610612736, 4096)
-    """
+    """Read a number of bytes with an optional unit, such as 2GB or 1.5 GiB."""
     match = re.fullmatch(r"(\d+(?:\.\d*)?(?:e\d\d?)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
     if match is None or not float(match[1]):
         raise click.BadParameter(f"{text!r} is not a size such as 500MB, 2GB or 4e9.")

@@ -111,9 +111,6 @@ def summarize_response(values: Array, by_class: bool = False) -> str:
     """The share of each class, the class that counts as 1 first, or mean and range of numbers.
 
     Numbers are classes if the statistic is ``by_class``.
-
-    >>> summarize_response(np.array(["No", "Yes", "No"])), summarize_response(np.array([1.0, 2.0, 6.0]))
-    ('Yes 33%, No 67%', 'mean 3, from 1 to 6')
     """
     if values.ndim > 1:  # time and event
         return count(int(np.count_nonzero(values[:, -1])), "event")

@@ -94,7 +94,7 @@ def prepare_streams() -> None:
 def print_output(text: str, indent: int | None = None) -> None:
     """Print on standard output; end quietly if its reader has closed it, as ``head`` does.
 
-    ``indent`` is that of the further lines if the text is to be wrapped on a terminal.
+    The text is wrapped on a terminal if its further lines have an ``indent``.
     """
     try:
         _print(text, sys.stdout, indent)
@@ -134,11 +134,7 @@ def table_of_columns(columns: Mapping[str, Sequence[str]], left: Collection[str]
 
 
 def name_options(text: str) -> str:
-    """Text with options as the command line has them, instead of parameters.
-
-    >>> name_options("year=2020/x.csv: set pvalues=True, or row_order='random'")
-    'year=2020/x.csv: set --pvalues, or --row-order random'
-    """
+    """Text with options as the command line has them: --pvalues instead of pvalues=True."""
 
     def name(found: re.Match[str]) -> str:
         return f"--{found[1].replace('_', '-')}" + ("" if found[2] == "True" else f" {found[2]}")

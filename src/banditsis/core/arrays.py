@@ -54,15 +54,7 @@ def as_slice(rows: Rows) -> Rows:
 
 
 def split_at(rows: Rows, edges: Array) -> Iterator[tuple[int, Rows]]:
-    """Split rows at increasing edges: the number of each part that is not empty, and its rows.
-
-    Consecutive rows become a slice.
-
-    >>> list(split_at(slice(2, 9), np.array([0, 4, 8, 12])))
-    [(0, slice(2, 4, None)), (1, slice(4, 8, None)), (2, slice(8, 9, None))]
-    >>> list(split_at(np.array([0, 3, 9, 10]), np.array([0, 4, 8, 12])))
-    [(0, array([0, 3])), (2, slice(9, 11, None))]
-    """
+    """Split rows at increasing edges: the number of each part that is not empty, and its rows."""
     if isinstance(rows, slice):
         cuts = np.clip(edges, rows.start, rows.stop) - rows.start
     else:
@@ -78,11 +70,7 @@ def chunks(rows: Rows, size: int = ROWS_AT_ONCE) -> Iterator[Any]:
 
 
 def are_distinct_integers(block: Array) -> Array:
-    """Which columns hold integers, all of them different.
-
-    >>> are_distinct_integers(np.array([[3.0, 1.0], [1.0, 1.0], [2.0, 2.0]]))
-    array([ True, False])
-    """
+    """Which columns hold integers, all of them different."""
     if block.dtype.kind not in "fiu":
         return np.zeros(block.shape[1], bool)
     ordered = np.sort(block, axis=0)
@@ -91,11 +79,7 @@ def are_distinct_integers(block: Array) -> Array:
 
 
 def rank_values(values: Array, ties: str = "mean") -> Array:
-    """Ranks of values, from 1; equal values share the mean ("mean") or the largest ("max") of their ranks.
-
-    >>> rank_values(np.array([7.0, 3.0, 7.0, 1.0]))
-    array([3.5, 2. , 3.5, 1. ])
-    """
+    """Ranks of values, from 1; equal values share the mean ("mean") or the largest ("max") of their ranks."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return np.asarray((last if ties == "max" else last - 0.5 * (counts - 1))[places])

@@ -1,7 +1,4 @@
-"""Compilation of kernels: a notice for the user, and a clock that stops meanwhile.
-
-Numba compiles a kernel when it is first called and stores the machine code. Later processes only load it.
-"""
+"""Compilation of kernels: a notice for the user, and a clock that stops meanwhile."""
 
 from __future__ import annotations
 

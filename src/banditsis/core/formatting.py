@@ -24,31 +24,19 @@ ROUND_HEADS = ("round", "rows", "features", "kept", "cutoff", "cells", "time")
 
 
 def format_bytes(count: float) -> str:
-    """Format a number of bytes.
-
-    >>> format_bytes(1.5e9), format_bytes(800)
-    ('1.5 GB', '800 B')
-    """
+    """Format a number of bytes, such as 1.5 GB."""
     units = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
     power = min(int(math.log10(max(count, 1)) // 3), len(units) - 1)
     return f"{count / 1000**power:.3g} {units[power]}"
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration.
-
-    >>> format_duration(0.0123), format_duration(75.5)
-    ('12.3 ms', '75.50 s')
-    """
+    """Format a duration, such as 12.3 ms or 75.50 s."""
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def format_share(share: float) -> str:
-    """Format a fraction as a percentage that is 0% or 100% only if the fraction is exactly 0 or 1.
-
-    >>> [format_share(share) for share in (1, 0.99999, 0.019, 2.5e-7)]
-    ['100%', '99.999%', '1.9%', '0.000025%']
-    """
+    """Format a fraction as a percentage that is 0% or 100% only if the fraction is exactly 0 or 1."""
     if share in (0, 1):
         return f"{share:.0%}"
     percent = 100 * share
@@ -58,29 +46,17 @@ def format_share(share: float) -> str:
 
 
 def round_share(share: float) -> str:
-    """Format a fraction as a whole percentage, or with more digits near 0% and 100%.
-
-    >>> round_share(0.243), round_share(0.0031)
-    ('24%', '0.31%')
-    """
+    """Format a fraction as a whole percentage, or with more digits near 0% and 100%."""
     return f"{share:.0%}" if 0.01 <= share <= 0.99 else format_share(share)
 
 
 def format_score(score: float, digits: int, one_sided: bool) -> str:
-    """Format a score, with its sign unless large scores of one sign only indicate association.
-
-    >>> format_score(0.25, 3, False), format_score(0.25, 3, True), format_score(math.nan, 3, True)
-    ('+0.250', '0.250', '')
-    """
+    """Format a score, with its sign unless large scores of one sign only indicate association."""
     return "" if math.isnan(score) else f"{score:{'' if one_sided else '+'}.{digits}f}"
 
 
 def format_pvalue(log10: float) -> str:
-    """Format a p-value by its decimal logarithm with two digits; never as 0.
-
-    >>> [format_pvalue(log10) for log10 in (-0.1, -2.0, -540.2, -math.inf)]
-    ['0.79', '0.01', '6.3e-541', '<1e-300']
-    """
+    """Format a p-value by its decimal logarithm with two digits; never as 0."""
     if not math.isfinite(log10):
         return "<1e-300" if log10 < 0 else ""
     if log10 > -4:
@@ -91,11 +67,7 @@ def format_pvalue(log10: float) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Format a number with its noun, in the plural unless it is 1.
-
-    >>> count(1, "row"), count(2500, "feature")
-    ('1 row', '2,500 features')
-    """
+    """Format a number with its noun, in the plural unless it is 1: 2,500 features."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -105,11 +77,7 @@ def were(number: int) -> str:
 
 
 def to_single_line(name: str) -> str:
-    r"""Replace line breaks and tabs by spaces, and escape other characters that are not printable.
-
-    >>> to_single_line("a name\nin two lines")
-    'a name in two lines'
-    """
+    """Replace line breaks and tabs by spaces, and escape other characters that are not printable."""
     return printable(" ".join(name.split()) if any(char.isspace() and char != " " for char in name) else name)
 
 
@@ -121,31 +89,19 @@ def wrap(text: str, width: int, indent: int) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Escape all characters that are not printable except line breaks: they could change the terminal.
-
-    >>> print(printable("a \x1b[31mred name"))
-    a \x1b[31mred name
-    """
+    """Escape all characters that are not printable except line breaks: they could change the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def encodable(text: str) -> str:
-    r"""Escape lone surrogates in a name for a table of Arrow or pandas, whose text is UTF-8.
-
-    >>> encodable("a \ud800")
-    'a \\ud800'
-    """
+    """Escape lone surrogates in a name for a table of Arrow or pandas, whose text is UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def shorten(name: str, max_length: int = 32) -> str:
-    """Return a name as one line, with its middle replaced by … if it is too long.
-
-    >>> shorten("a name that goes on and on and on", 12)
-    'a name…nd on'
-    """
+    """Return a name as one line, with its middle replaced by … if it is too long."""
     name = to_single_line(name)
     if len(name) <= max_length:
         return name
@@ -154,11 +110,7 @@ def shorten(name: str, max_length: int = 32) -> str:
 
 
 def short_labels(names: Sequence[str], max_length: int = 32) -> list[str]:
-    """Shorten names to labels that are all different: those that would be identical are numbered.
-
-    >>> short_labels(["gene one of a set", "gene 12 of a set", "gene 13 of a set"], 12)
-    ['gene o…a set', 'gene…set (1)', 'gene…set (2)']
-    """
+    """Shorten names to labels that are all different: those that would be identical are numbered."""
     labels = [shorten(name, max_length) for name in names]
     repeated = Counter(labels)
     taken = {label for label, times in repeated.items() if times == 1}
@@ -175,15 +127,7 @@ def short_labels(names: Sequence[str], max_length: int = 32) -> list[str]:
 
 
 def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]], align: str = "") -> str:
-    """Format a table as plain text with aligned columns.
-
-    ``align`` has ``<`` or ``>`` for each column, left or right; columns beyond its length are right-aligned.
-
-    >>> print(text_table(["feature", "score"], [["age", "+0.5"], ["height", "-0.25"]], align="<"))
-    feature  score
-    age       +0.5
-    height   -0.25
-    """
+    """Format a table with aligned columns; ``align`` has ``<`` or ``>`` for each, which is the default."""
     columns = []
     for column, side in zip(zip(headings, *rows, strict=True), align.ljust(len(headings), ">"), strict=True):
         spaces = [" " * (max(map(_width, column)) - _width(cell)) for cell in column]

@@ -18,8 +18,7 @@ R = TypeVar("R")
 def count_jobs(n_jobs: int | None) -> int:
     """Convert ``n_jobs`` to a number of threads.
 
-    ``None`` means every core that this process may use, but at most ``OMP_NUM_THREADS``, with which joblib
-    and clusters limit nested parallelism.
+    ``None``: every core that this process may use, up to ``OMP_NUM_THREADS``, which joblib and clusters set.
     """
     if n_jobs is not None and (isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__")):
         raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.")
@@ -67,10 +66,6 @@ def map_in_threads(function: Callable[[T], R], items: Iterable[T], min_items: in
 
     Without one, or in one of its helpers, this thread does everything. Waking a thread takes about 0.2 ms, so
     each gets at least ``min_items`` items.
-
-    >>> with Workers(2):
-    ...     map_in_threads(abs, [-1, 2, -3])
-    [1, 2, 3]
     """
     workers, listed = getattr(_current, "workers", None), list(items)
     if workers is None or len(listed) < 2 * min_items:
@@ -111,8 +106,8 @@ class Workers:
     ) -> None:
         """Run tasks in threads, and finish them one at a time, in their order.
 
-        Tasks are made one at a time, when a thread is free. At most ``max_waiting`` may have been taken and
-        not finished, which limits memory. More than ``max_threads`` would not have enough to do.
+        A task is made when a thread is free, and at most ``max_waiting`` are unfinished, to limit memory.
+        More than ``max_threads`` would not have enough to do.
         """
         n_threads = min(self.n_jobs, max_threads)
         outer, _current.workers = getattr(_current, "workers", None), None  # tasks run in one thread each
@@ -203,7 +198,7 @@ class _Queue(Generic[T]):
 
 
 class _Helpers:
-    """Threads that wait for queues, for as long as the process runs: starting one takes longer than a round.
+    """Threads that wait for queues as long as the process runs: starting one takes longer than a round.
 
     Nobody waits for a helper that has not taken a task, so one that wakes up late delays nothing.
     """

@@ -74,10 +74,7 @@ def report_progress(
 
 
 def add_up(report: Callable[[int, int], None], total: int) -> Callable[[int], None]:
-    """Turn a function of (amount done, total) into one that is called with each increment.
-
-    The total is an estimate: it grows with what is done.
-    """
+    """Turn a function of (amount done, estimated total) into one that is called with each increment."""
     done = 0
 
     def advance(amount: int) -> None:
@@ -91,8 +88,8 @@ def add_up(report: Callable[[int, int], None], total: int) -> Callable[[int], No
 class ProgressBar:
     """A progress bar of rich on stderr: a context manager to call with the amount done and the total.
 
-    The ``description`` in front of it is by default the status of the run. The ``unit`` "bytes" also shows
-    the speed. It is ``shown`` by default if stderr is a terminal, after a ``delay`` in seconds.
+    The ``description`` is by default the status of the run; the ``unit`` "bytes" also shows the speed. The
+    bar is ``shown`` by default if stderr is a terminal, after a ``delay`` in seconds.
     """
 
     def __init__(

@@ -101,10 +101,9 @@ def to_memory(data: Any) -> Any:
 
 
 def pair_rows(X: Any, **others: Any) -> dict[str, Any]:
-    """The other values in memory, after a check that row labels of pandas pair them with the rows of X.
+    """The other values in memory; raises if their row labels of pandas are not those of X in the same order.
 
-    Labels that are not those of X in the same order raise. A default index 0, 1, … has no labels, and is
-    paired by position unless it is the other one in another order.
+    A default index 0, 1, … has no labels, and is paired by position unless it is X's index in another order.
     """
     pandas: Any = sys.modules.get("pandas")
     for name, values in others.items() if pandas and isinstance(X, pandas.DataFrame) else ():
@@ -217,11 +216,7 @@ class SampleWeights(NamedTuple):
 
 
 def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:
-    """Check the weights of n rows; None if they are all the same.
-
-    >>> check_sample_weight([1, 0, 4, 2], 4)
-    SampleWeights(values=array([0.25, 1.  , 0.5 ]), kept=array([0, 2, 3]))
-    """
+    """Check the weights of n rows and divide them by the largest; None if they are all the same."""
     if is_masked(sample_weight):
         raise TypeError("masked arrays are not supported: fill the missing values of sample_weight first.")
     weights = np.asarray(sample_weight)
@@ -291,12 +286,9 @@ def response_names(y: Any) -> list[str]:
 
 
 def count_classes(y: Any) -> int:
-    """Number of classes of a response with labels, 3 if there are more; 0 if it has numbers.
+    """Number of classes of a response of strings or categories, 3 if there are more; 0 for numbers.
 
-    Labels are categories of pandas, or strings. Of several responses, the largest number counts.
-
-    >>> count_classes([True, False]), count_classes(["yes", None, "no"]), count_classes(list("abcde"))
-    (0, 2, 3)
+    Of several responses, the largest number counts.
     """
     values = np.asarray(y)
     if _categories(y) is None and values.dtype.kind not in "US":
@@ -307,13 +299,7 @@ def count_classes(y: Any) -> int:
 
 
 def find_integer_classes(y: Any) -> list[Any]:
-    """The values of a response of numbers that may be class labels: three to ten different integers.
-
-    Of several responses, those of the first that has such values; empty if none has.
-
-    >>> find_integer_classes([0.0, 1.0, 2.0, 1.0]), find_integer_classes([0, 1, 1])
-    ([0.0, 1.0, 2.0], [])
-    """
+    """The values of the first response that may be class labels: three to ten different integers."""
     values, (low, high) = np.asarray(y), INTEGER_CLASSES
     for column in _columns(values) if values.dtype.kind in "fiu" else ():
         if len(distinct_values(column[: 100 * high], high + 1)) <= high:  # most responses end here
@@ -324,10 +310,7 @@ def find_integer_classes(y: Any) -> list[Any]:
 
 
 def distinct_values(values: Array, most: int) -> list[Any]:
-    """The distinct known values of an array in ascending order, or ``most`` of them if there are more.
-
-    Takes a pass for each of them, which is faster than sorting if there are few.
-    """
+    """Sorted distinct known values, or ``most`` of them; a pass for each beats sorting if there are few."""
     left, found = values[~find_missing(values)], list[Any]()
     while len(left) and len(found) < most:
         found.append(left[0])

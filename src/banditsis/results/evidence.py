@@ -116,10 +116,10 @@ def strength(scores: Floats, one_sided: bool) -> Floats:
 
 
 def transform(result: ScreeningResult) -> tuple[Floats, Floats, Floats, Floats]:
-    """Fisher's transformation of the correlations of the selected features.
+    """Fisher's transformation of the correlations of the selected features, and their standard errors.
 
-    The transformed correlations; their standard errors for normal data, and by the variance inflation of each
-    feature; and the number of rows that are informative about the feature.
+    These are for normal data, and by the variance inflation of each feature. The last value is the number of
+    rows that are informative about the feature.
     """
     evidence, last = result.evidence, result.last_round[result.selected]
     read, effective = np.array([(step.n_rows, step.effective_rows) for step in result.rounds])[last].T
@@ -162,11 +162,7 @@ def is_clear(result: ScreeningResult, error_rate: float) -> Array:
 
 
 def student_quantile(z: float, df: Floats) -> Floats:
-    """The quantile of Student's t at the probability of a normal quantile z, by Fisher's expansion.
-
-    >>> student_quantile(1.959964, np.array([10.0, np.inf])).round(2)
-    array([2.23, 1.96])
-    """
+    """The quantile of Student's t at the probability of a normal quantile z, by Fisher's expansion."""
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return np.asarray(z + first / df + second / df**2 + third / df**3)

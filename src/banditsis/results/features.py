@@ -23,16 +23,10 @@ LEAKAGE = "possible leakage"
 class Features:
     """A table with one row for each feature; columns that the result does not have are left out.
 
-    Attributes
-    ----------
-    columns : dict of str to ndarray
-        Rank, name, index, annotations, score, limits of the 95% interval, p- and q-value and their decimal
-        logarithms, whether the feature is clearly associated, effect size and its standard error, rows in
-        which it is present, rows read, the round in which it was dropped (0 if selected), and its flag.
-    one_sided : bool
-        Whether only large positive scores indicate association.
-    found : str
-        What a clearly associated feature is called.
+    The ``columns`` are rank, name, index, annotations, score, limits of the 95% interval, p- and q-value and
+    their decimal logarithms, whether the feature is clearly associated (it is called ``found``), effect size
+    and its standard error, rows in which it is present, rows read, the round in which it was dropped (0 if
+    selected), and its flag. ``one_sided`` is as in :class:`Evidence`.
     """
 
     columns: Mapping[str, Array]

@@ -66,13 +66,7 @@ class SumContext(NamedTuple):
 
 
 def split_groups(edges: Indices) -> Iterator[tuple[int, slice]]:
-    """The number of each group of rows that is not empty, and its positions among the rows.
-
-    Examples
-    --------
-    >>> list(split_groups(np.array([0, 3, 3, 5])))
-    [(0, slice(0, 3, None)), (2, slice(3, 5, None))]
-    """
+    """The number of each group of rows that is not empty, and its positions among the rows."""
     for g, (start, stop) in enumerate(pairwise(edges.tolist())):
         if start < stop:
             yield g, slice(start, stop)
@@ -99,10 +93,7 @@ def add_tiles(
     overlap: bool = True,
     max_threads: int = 1 << 30,
 ) -> None:
-    """Compute the sums of tiles in parallel, and add them to the result in order.
-
-    If no two tiles ``overlap`` in the result, they are added in parallel.
-    """
+    """Compute the sums of tiles in parallel, and add them in order, or in parallel if no two ``overlap``."""
 
     def run(tile: Tile) -> None:
         if not overlap:
@@ -278,7 +269,7 @@ def summing_dtype(dtype: np.dtype) -> np.dtype:
 def calibrate(
     source: Source, rows: Rows, pilot: Indices, dtype: np.dtype, columns_at_once: int = COLUMNS_AT_ONCE
 ) -> Calibration:
-    """Find the shift and scale of all columns, in the dtype of partial sums.
+    """Find the shift and scale of all columns in the dtype of partial sums, from the pilot rows.
 
     Columns without a value in the pilot rows are searched for one in ``rows``.
     """

@@ -133,26 +133,12 @@ def shift_rows(rows: Rows, by: int) -> Rows:
 
 
 def split_rows(rows: Rows, edges: Indices) -> list[tuple[int, Rows]]:
-    """Split sorted rows (or columns) into blocks: the number of a block, and row numbers within it.
-
-    Examples
-    --------
-    >>> split_rows(np.array([1, 3, 9, 10]), np.array([0, 4, 8, 12]))
-    [(0, array([1, 3])), (2, slice(1, 3, None))]
-    """
+    """Split sorted rows (or columns) into blocks: the number of a block, and row numbers within it."""
     return [(b, shift_rows(part, -int(edges[b]))) for b, part in split_at(rows, edges)]
 
 
 def cut(index: Rows, size: int, chunk: int) -> Iterator[Rows]:
-    """Cut rows (or columns) into pieces of about a size that end where chunks end.
-
-    Examples
-    --------
-    >>> list(cut(slice(3, 21), 8, 4))
-    [slice(3, 8, None), slice(8, 16, None), slice(16, 21, None)]
-    >>> [piece.tolist() for piece in cut(np.array([0, 1, 2, 5, 6, 7, 8, 9]), 4, 4)]
-    [[0, 1, 2], [5, 6, 7], [8, 9]]
-    """
+    """Cut rows (or columns) into pieces of about a size that end where chunks end."""
     size = max(1, size // chunk) * chunk
     n, start = count_rows(index), 0
     while start < n:

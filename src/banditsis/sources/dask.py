@@ -226,26 +226,9 @@ def _add_in_order(parts: list[Any]) -> Any:
 class DaskSource(TaskSource):
     """A Dask array with dense or sparse blocks, or a Dask frame.
 
-    Each pass has one task for each block that it touches. The task runs the kernels of this package in one
-    thread where the block is, and returns its sums: lines × remaining columns. A distributed Client runs the
-    tasks if there is one, otherwise a local scheduler of Dask. Blocks in memory (persisted) are read in
-    random rows. Other blocks are read whole, in random order, so only those that a plan needs are loaded.
-
-    Parameters
-    ----------
-    data : dask.array.Array or dask.dataframe.DataFrame
-        Rows × features. Unknown lengths of blocks are computed.
-    names : sequence of str, optional
-        Names of the columns.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> from banditsis import SIS
-    >>> x = da.random.default_rng(0).standard_normal((1000, 50), chunks=(100, 50))
-    >>> y = x[:, 3] - x[:, 8]
-    >>> SIS(n_features_to_select=2).fit(x, y).get_support(indices=True)
-    array([3, 8])
+    Each pass has one task for each block that it touches: it runs the kernels of this package in one thread
+    where the block is, and returns its sums. Blocks in memory (persisted) are read in random rows; others are
+    read whole, in random order, so only those that a plan needs are loaded.
     """
 
     def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
@@ -316,12 +299,6 @@ class FileOnWorkers(TaskSource, SourceView):
 
 
 def _task_edges(edges: Indices, height: int) -> Indices:
-    """Edges of blocks about ``height`` rows apart.
-
-    Examples
-    --------
-    >>> _task_edges(np.array([0, 10, 20, 30, 35]), 15)
-    array([ 0, 20, 30, 35])
-    """
+    """Some of the edges of blocks, about ``height`` rows apart."""
     targets = np.arange(0, edges[-1] + height, height)
     return np.unique(edges[np.minimum(np.searchsorted(edges, targets), len(edges) - 1)])

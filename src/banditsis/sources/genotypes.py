@@ -36,22 +36,11 @@ BYTE_COPIES = np.nan_to_num(BYTE_NUMBERS.astype(np.float64))
 
 
 class GenotypeSource(BlockSource):
-    """Genotypes as counts of an allele: 0, 1, 2, or NaN if missing.
+    """Genotypes as counts of an allele: 0, 1, 2, or NaN if missing; they begin at ``offset`` of the file.
 
     The file stores variant after variant, so reading a few samples of a small file costs nearly as much as
     all. Sums are computed from the packed genotypes: those of a variant alone from its numbers of 0, 1, 2 and
     missing genotypes, and those with weights by matrix products of small decoded blocks in float64.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    shape : tuple of int
-        Numbers of samples and variants.
-    offset : int
-        Where the genotypes begin in the file.
-    names : list of str
-        Names of the variants.
     """
 
     cells_at_once = 1 << 21  # 512 KB
@@ -77,7 +66,7 @@ class GenotypeSource(BlockSource):
         return block.reshape(len(block), -1)[:, first : first + rows.stop - rows.start].T
 
     def calibrate(self, rows: Rows) -> Calibration:
-        """Shift by a number of copies near the mean if all rows are read, so their sums are integers.
+        """Shift by a whole number of copies if all rows are read, so sums are integers.
 
         A sample of rows has sums of fourth powers too, which need the mean.
         """

@@ -155,13 +155,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def cut(cls, edges: Sequence[int], n_columns_of_block: int, p: int) -> Pieces:
-        """Cut each group into pieces of equal length, by the shape alone; their sums fit in memory.
-
-        Examples
-        --------
-        >>> Pieces.cut([0, 100, 100, 160], 128, 1000)
-        Pieces(edges=array([  0,  64, 100, 160]), groups=[0, 2, 2, 3])
-        """
+        """Cut each group into pieces of equal length, by the shape alone; their sums fit in memory."""
         n_strips = -(-p // n_columns_of_block)
         height = min(max(edges[-1] * n_strips // N_BLOCKS, MIN_PIECE), MAX_PIECE)
         starts = [np.arange(a, b, height, dtype=np.int64) for a, b in pairwise(edges)]
@@ -192,17 +186,10 @@ class Cells(NamedTuple):
 
 
 class GpuSource(Source):
-    """A two-dimensional array in the memory of a GPU, used without a copy.
+    """An array on a GPU, of CuPy or any library that supports DLPack, used without a copy.
 
     A fused kernel reads each cell once and gives Σz, Σzw and Σz² in float64. Several weights and missing
     values take matrix products too. Only sums, and cells for ranks or distances, are copied to the host.
-
-    Parameters
-    ----------
-    data : array of shape (n, p)
-        A CuPy array, or any other on a CUDA device that supports DLPack.
-    names : sequence of str, optional
-        Names of the columns.
     """
 
     bytes_per_second = 3e12

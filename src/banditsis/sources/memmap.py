@@ -23,15 +23,7 @@ AS_IN_MEMORY = 1 << 26  # bytes of a file that stays in memory after the first p
 
 
 class MappedSource(ArraySource):
-    """A memory map: an array whose cells are read from a file, in pages.
-
-    Parameters
-    ----------
-    array : numpy.memmap of shape (n, p), or a view of one
-        In any memory order.
-    names : sequence of str, optional
-        Names of the columns.
-    """
+    """A memory map in any memory order: an array whose cells are read from a file, in pages."""
 
     def __init__(self, array: Array, names: Sequence[str] | None = None) -> None:
         super().__init__(array, names)
@@ -60,10 +52,7 @@ class MappedSource(ArraySource):
         super()._add(strip, rows, *args)
 
     def _prepare(self, rows: Rows, columns: Indices | slice) -> None:
-        """Check that the file still has these cells, and request scattered ones from the disk together.
-
-        Requests of one page after the other would take about 10 times as long.
-        """
+        """Check the size of the file and request scattered cells at once: 10 times as fast as one by one."""
         self._check_size()
         n_cells = count_rows(rows) * count_rows(columns)
         if self._in_memory or n_cells == 0 or not hasattr(mmap, "MADV_WILLNEED"):

@@ -56,13 +56,7 @@ class PairOrder(NamedTuple):
         return cls(start + np.concatenate([[0], np.cumsum(np.arange(m, 0, -1) - lead)]).astype(np.intp), lead)
 
     def factors(self, features: Indices) -> tuple[Indices, Indices]:
-        """The two columns of each of some sorted features; a column itself is paired with column m.
-
-        Examples
-        --------
-        >>> PairOrder.make(3, main_effects=True, squares=False).factors(np.arange(1, 6))
-        (array([1, 2, 0, 0, 1]), array([3, 3, 1, 2, 2]))
-        """
+        """The two columns of each of some sorted features; a column itself is paired with column m."""
         m = len(self.offsets) - 1
         counts = np.diff(np.searchsorted(features, self.offsets))
         main = features[: len(features) - counts.sum()]
@@ -72,10 +66,7 @@ class PairOrder(NamedTuple):
         return first, second
 
     def used_columns(self, features: Indices) -> tuple[Indices, Indices, Indices]:
-        """The base columns of some features, and the positions of both factors among them.
-
-        The second factor of a column itself is a column of ones after the others.
-        """
+        """The base columns of some features, and both factors as positions in them and a column of ones."""
         first, second = self.factors(features)
         mask = np.zeros(len(self.offsets), bool)
         mask[first] = mask[second] = mask[-1] = True
@@ -190,10 +181,7 @@ def expected_seconds(
 
 
 class Triangle(NamedTuple):
-    """Which pairs of a matrix product are summed: all, or the sorted pairs ``first × second``.
-
-    The sums of those pairs follow the sums of ``n_before`` other features.
-    """
+    """The pairs of a matrix product that are summed (None: all); ``n_before`` other features precede them."""
 
     order: PairOrder
     n_before: int = 0
@@ -231,7 +219,7 @@ class Term(NamedTuple):
 def add_products(block: Array, weights: Weights, triangle: Triangle, out: Floats, workers: Workers) -> None:
     """Add the sums of pairs of columns to ``out`` (lines × features), without pairwise deletion.
 
-    The result does not depend on the number of threads: panels have a fixed size and separate sums.
+    Panels have a fixed size and separate sums, so the result does not depend on the number of threads.
     """
     n, m = block.shape
     edges = np.linspace(0, n, -(-n // ROWS[block.itemsize]) + 1).astype(int).tolist()
@@ -283,8 +271,7 @@ def add_pairs(
 ) -> None:
     """Add the sums of shifted features to ``out`` (lines × features), one by one in float64.
 
-    ``first`` and ``second`` are positions among the columns of the block; the position after the last one
-    is a column of ones.
+    ``first`` and ``second`` are positions among the columns of the block and a column of ones after the last.
     """
     parts = [slice(i, i + PAIRS_PER_JOB) for i in range(0, len(first), PAIRS_PER_JOB)]
     for rows in chunks(slice(0, len(block)), PAIR_ROWS):

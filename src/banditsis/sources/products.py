@@ -37,10 +37,7 @@ def flatten(array: Array) -> FlatArray | None:
 
 
 class _Memory:
-    """The memory of an array, marked as writable also if the array is not: kernels never write to it.
-
-    Numba would compile kernels separately for memory that is read-only.
-    """
+    """The memory of an array, marked as writable: read-only memory would need kernels of its own."""
 
     def __init__(self, length: int, owner: Array) -> None:
         self.owner = owner  # keeps the memory alive

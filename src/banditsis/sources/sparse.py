@@ -34,19 +34,12 @@ ALL = np.empty(0, np.int32)  # the positions of :func:`_positions` if every inde
 
 
 class SparseSource(BlockSource):
-    """A compressed sparse matrix, used without a copy.
+    """A compressed sparse matrix, used without a copy; stored values may be NaN.
 
     Cells that are not stored are 0 and cost nothing, because columns are not shifted, except nearly full
     ones, which are converted to dense tiles. A matrix by column reads all its rows in any case, so its rows
     form one block. Other formats such as COO are converted to CSR once, and integers to floats; duplicates
     are summed. All indices are checked, because an index out of range would end the process.
-
-    Parameters
-    ----------
-    matrix : scipy.sparse array or matrix
-        Real numbers. Stored values may be NaN.
-    names : sequence of str, optional
-        Names of the columns.
     """
 
     bytes_per_thread = 4e9  # each cell is added to the sums of its column, which are scattered

@@ -12,15 +12,7 @@ from banditsis.statistics.weights import Weights
 
 
 class RowSubset(SourceView):
-    """Some rows of a source, in order.
-
-    Parameters
-    ----------
-    base : Source
-        The wrapped source.
-    rows : ndarray of int
-        Sorted indices.
-    """
+    """Some rows of a source, by sorted indices."""
 
     def __init__(self, base: Source, rows: Indices) -> None:
         super().__init__(base)
@@ -69,15 +61,7 @@ def take_rows(source: Source, rows: Indices) -> RowSubset:
 
 
 class ColumnSubset(SourceView):
-    """Some columns of a source, in order.
-
-    Parameters
-    ----------
-    base : Source
-        The wrapped source.
-    columns : ndarray of int
-        Sorted indices.
-    """
+    """Some columns of a source, by sorted indices."""
 
     def __init__(self, base: Source, columns: Indices) -> None:
         super().__init__(base)

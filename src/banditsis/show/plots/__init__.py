@@ -1,7 +1,4 @@
-"""Plots of screening results.
-
-Each function draws on a Matplotlib Axes and returns it. Matplotlib is imported when a plot is drawn.
-"""
+"""Plots of screening results: each function draws on Matplotlib Axes, which it returns."""
 
 from __future__ import annotations
 

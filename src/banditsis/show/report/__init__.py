@@ -1,7 +1,7 @@
 """Screening results as one self-contained HTML page that needs no network.
 
-All text from the data is escaped. In addition, a Content-Security-Policy with the hashes of the page's own
-script and style keeps the browser from running anything else.
+All text from the data is escaped, and a Content-Security-Policy with the hashes of the page's own script and
+style keeps the browser from running anything else.
 """
 
 from __future__ import annotations

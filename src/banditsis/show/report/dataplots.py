@@ -80,11 +80,7 @@ def _known_rows(result: ScreeningResult, y: Any, n: int) -> tuple[Array | None, 
 
 
 def find_classes(values: Array) -> Array | None:
-    """The distinct values of numbers if there are few, else None; the most frequent values of labels.
-
-    >>> find_classes(np.array([2.0, 0.0, 2.0])), find_classes(np.linspace(0, 1, 100))
-    (array([0., 2.]), None)
-    """
+    """The distinct values of numbers if there are few, else None; the most frequent values of labels."""
     numeric = values.dtype.kind in "fiu"
     if numeric:
         values = values[np.isfinite(values)]
@@ -197,10 +193,7 @@ def _tick(value: Any) -> str:
 
 
 def redundancy(result: ScreeningResult, sample: Sample | None) -> str:
-    """How correlated the selected features are, and the near-duplicates among them and of them.
-
-    The correlations are those of the result if it has any, else those of a sample.
-    """
+    """How correlated the selected features are, by the result or else by a sample, and near-duplicates."""
     r = result.correlation if result.correlation is not None or sample is None else sample.correlation
     features = result.features.take(slice(MAX_FEATURES))
     among = "" if r is None or len(features) < 2 else _describe_correlations(result, features.labels(22), r)

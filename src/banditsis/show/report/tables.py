@@ -1,7 +1,7 @@
 """HTML tables and lists, the chart of the best features, and all features as data for the page's script.
 
-All text is escaped here. Charts are inline SVG: colours are classes of the page's style, which has a light
-and a dark theme, and horizontal positions are percentages, so charts fit any width.
+All text is escaped here. Charts are inline SVG: the page's style, light or dark, sets the colours, and
+horizontal positions are percentages, so charts fit any width.
 """
 
 from __future__ import annotations

@@ -1,0 +1,92 @@
+"""What small functions return: an example of each."""
+
+import math
+
+import numpy as np
+import pytest
+
+from banditsis.cli.options import size
+from banditsis.cli.output import summarize_response
+from banditsis.cli.terminal import name_options
+from banditsis.core import arrays, formatting, validation
+from banditsis.results.evidence import student_quantile
+from banditsis.show.report.dataplots import find_classes
+from banditsis.sources.base import split_groups
+from banditsis.sources.blocks import cut, split_rows
+from banditsis.sources.dask import _task_edges
+from banditsis.sources.gpu import Pieces
+from banditsis.sources.pair_sums import PairOrder
+
+EDGES = np.array([0, 4, 8, 12])
+NAMES = ["gene one of a set", "gene 12 of a set", "gene 13 of a set"]
+TABLE = "feature  score\nage       +0.5\nheight   -0.25"
+PARAMETERS = "year=2020/x.csv: set pvalues=True, or row_order='random'"
+PAIRS = PairOrder.make(3, main_effects=True, squares=False)
+
+EXAMPLES = [
+    (arrays.split_at, (slice(2, 9), EDGES), [(0, slice(2, 4)), (1, slice(4, 8)), (2, slice(8, 9))]),
+    (arrays.split_at, (np.array([0, 3, 9, 10]), EDGES), [(0, [0, 3]), (2, slice(9, 11))]),
+    (arrays.are_distinct_integers, (np.array([[3.0, 1.0], [1.0, 1.0], [2.0, 2.0]]),), [True, False]),
+    (arrays.rank_values, (np.array([7.0, 3.0, 7.0, 1.0]),), [3.5, 2.0, 3.5, 1.0]),
+    (formatting.format_bytes, (1.5e9,), "1.5 GB"),
+    (formatting.format_bytes, (800,), "800 B"),
+    (formatting.format_duration, (0.0123,), "12.3 ms"),
+    (formatting.format_duration, (75.5,), "75.50 s"),
+    (formatting.format_share, (1,), "100%"),
+    (formatting.format_share, (0.99999,), "99.999%"),
+    (formatting.format_share, (0.019,), "1.9%"),
+    (formatting.format_share, (2.5e-7,), "0.000025%"),
+    (formatting.round_share, (0.243,), "24%"),
+    (formatting.round_share, (0.0031,), "0.31%"),
+    (formatting.format_score, (0.25, 3, False), "+0.250"),
+    (formatting.format_score, (0.25, 3, True), "0.250"),
+    (formatting.format_score, (math.nan, 3, True), ""),
+    (formatting.format_pvalue, (-0.1,), "0.79"),
+    (formatting.format_pvalue, (-2.0,), "0.01"),
+    (formatting.format_pvalue, (-540.2,), "6.3e-541"),
+    (formatting.format_pvalue, (-math.inf,), "<1e-300"),
+    (formatting.count, (1, "row"), "1 row"),
+    (formatting.count, (2500, "feature"), "2,500 features"),
+    (formatting.to_single_line, ("a name\nin two lines",), "a name in two lines"),
+    (formatting.printable, ("a \x1b[31mred name",), r"a \x1b[31mred name"),
+    (formatting.encodable, ("a \ud800",), r"a \ud800"),
+    (formatting.shorten, ("a name that goes on and on and on", 12), "a name…nd on"),
+    (formatting.short_labels, (NAMES, 12), ["gene o…a set", "gene…set (1)", "gene…set (2)"]),
+    (formatting.text_table, (["feature", "score"], [["age", "+0.5"], ["height", "-0.25"]], "<"), TABLE),
+    (validation.check_sample_weight, ([1, 0, 4, 2], 4), ([0.25, 1.0, 0.5], [0, 2, 3])),
+    (validation.count_classes, ([True, False],), 0),
+    (validation.count_classes, (["yes", None, "no"],), 2),
+    (validation.count_classes, (list("abcde"),), 3),
+    (validation.find_integer_classes, ([0.0, 1.0, 2.0, 1.0],), [0.0, 1.0, 2.0]),
+    (validation.find_integer_classes, ([0, 1, 1],), []),
+    (split_groups, (np.array([0, 3, 3, 5]),), [(0, slice(0, 3)), (2, slice(3, 5))]),
+    (split_rows, (np.array([1, 3, 9, 10]), EDGES), [(0, [1, 3]), (2, slice(1, 3))]),
+    (cut, (slice(3, 21), 8, 4), [slice(3, 8), slice(8, 16), slice(16, 21)]),
+    (cut, (np.array([0, 1, 2, 5, 6, 7, 8, 9]), 4, 4), [[0, 1, 2], [5, 6, 7], [8, 9]]),
+    (_task_edges, (np.array([0, 10, 20, 30, 35]), 15), [0, 20, 30, 35]),
+    (Pieces.cut, ([0, 100, 100, 160], 128, 1000), ([0, 64, 100, 160], [0, 2, 2, 3])),
+    (PAIRS.factors, (np.arange(1, 6),), ([1, 2, 0, 0, 1], [3, 3, 1, 2, 2])),
+    (size, ("2GB",), 2_000_000_000),
+    (size, ("1.5 GiB",), 1_610_612_736),
+    (size, ("4096",), 4096),
+    (summarize_response, (np.array(["No", "Yes", "No"]),), "Yes 33%, No 67%"),
+    (summarize_response, (np.array([1.0, 2.0, 6.0]),), "mean 3, from 1 to 6"),
+    (name_options, (PARAMETERS,), "year=2020/x.csv: set --pvalues, or --row-order random"),
+    (student_quantile, (1.959964, np.array([10.0, np.inf])), [pytest.approx(2.23, abs=0.005), 1.959964]),
+    (find_classes, (np.array([2.0, 0.0, 2.0]),), [0.0, 2.0]),
+    (find_classes, (np.linspace(0, 1, 100),), None),
+]
+
+
+def plain(value):
+    """Arrays and iterators as lists, however deep."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    return list(map(plain, value)) if hasattr(value, "__iter__") and not isinstance(value, str) else value
+
+
+@pytest.mark.parametrize(("function", "given", "expected"), EXAMPLES)
+def test_examples(function, given, expected):
+    assert plain(function(*given)) == expected
