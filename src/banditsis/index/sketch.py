@@ -33,7 +33,10 @@ BY_BITS = "index"
 BLOCK, SMALL_BLOCK, WORD = 1 << 13, 1 << 10, 64
 N_MOMENTS, WIDTH = 5, 16  # of the kernels, which are not imported to read a folder
 #: Bytes of bits that threads share before they wait for each other.
-BYTES_AT_ONCE, MIN_FEATURES = 1 << 28, 256
+BYTES_AT_ONCE = 1 << 28
+#: Features whose bits are used together: for few queries a long run of them, which memory delivers faster,
+#: and for many queries those that stay in the cache.
+FEW_QUERIES, LONG_RUN, SHORT_RUN = 4, 1 << 13, 1 << 8
 
 
 class Block(NamedTuple):
@@ -165,13 +168,14 @@ class Sketch:
         m, p = len(queries[0].planes), self.n_features
         shift = self.parts[0].read_moments(self._blocks[0][2])[0].copy()
         shift[~np.isfinite(shift)] = 0.0
-        out, width = np.zeros((2 * m + 4, p)), max(MIN_FEATURES, -(-p // (4 * workers.n_jobs)))
+        run = LONG_RUN if m < FEW_QUERIES else SHORT_RUN
+        out, width = np.zeros((2 * m + 4, p)), max(min(run, 1 << 10), -(-p // workers.n_jobs))
         step = max(1, BYTES_AT_ONCE // (BLOCK // 8 * p))
 
         def add(group: Sequence[tuple[Any, ...]], start: int) -> None:
             columns = start, min(start + width, p)
             for given in group:
-                kernels.bits.add_block(*given[:2], shift, columns, *given[2:], out)
+                kernels.bits.add_block(*given[:2], shift, columns, *given[2:], run, out)
 
         for first in range(0, len(queries), step):
             some = self._blocks[first : first + step]

@@ -12,8 +12,8 @@ from numba.extending import intrinsic
 from banditsis.core.arrays import Array, Floats
 from banditsis.kernels.compile import elementwise, range_scale, reduction
 
-#: Columns that are rotated together, which fill a cache line, and features whose bits stay in the cache.
-WIDTH, FEATURES_AT_ONCE = 16, 256
+#: Columns that are rotated together, which fill a cache line.
+WIDTH = 16
 #: Bits to which rotated queries are rounded, and lines of the moments of a block.
 QUERY_BITS, N_MOMENTS = 6, 5
 MEAN, SQUARES, ABSOLUTE, ONES, MISSING = range(N_MOMENTS)
@@ -153,9 +153,12 @@ def add_block(
     n: int,
     planes: Array,
     queries: Floats,
+    width: int,
     out: Floats,
 ) -> None:
     """Add the estimates of Σ x·q of a block of n rows, and their variances, for a range of features.
+
+    The bits of ``width`` features are used for all queries before those of others.
 
     ``planes`` (queries, 6, words) are the bits of the rotated queries. For each query, ``queries`` has the
     value of level 0, the step of a level, the sum of rounded values, Σq², the sum of squared rounding errors
@@ -163,10 +166,10 @@ def add_block(
     Σ(mean - shift), Σ(mean - shift)², Σz² and missing cells, where blocks count by their present cells.
     """
     m, size = planes.shape[0], 64 * code.shape[0]
-    weights, ratios = np.zeros(FEATURES_AT_ONCE), np.zeros(FEATURES_AT_ONCE)
-    spreads, scratch = np.zeros(FEATURES_AT_ONCE), np.zeros(FEATURES_AT_ONCE, np.int64)
-    for start in range(columns[0], columns[1], FEATURES_AT_ONCE):
-        stop = min(start + FEATURES_AT_ONCE, columns[1])
+    weights, ratios = np.zeros(width), np.zeros(width)
+    spreads, scratch = np.zeros(width), np.zeros(width, np.int64)
+    for start in range(columns[0], columns[1], width):
+        stop = min(start + width, columns[1])
         counts = scratch[: stop - start]
         # Views of lines are contiguous, or the loops stay scalar.
         means, squares = moments[MEAN][start:stop], moments[SQUARES][start:stop]
