@@ -1,6 +1,7 @@
 """What small functions return: an example of each."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from banditsis.cli.options import size
 from banditsis.cli.output import summarize_response
 from banditsis.cli.terminal import name_options
 from banditsis.core import arrays, formatting, validation
+from banditsis.formats import checks, opening, options, plink, tables, text
+from banditsis.formats.join import find_place
 from banditsis.results.evidence import student_quantile
 from banditsis.show.report.dataplots import find_classes
 from banditsis.sources.base import split_groups
@@ -21,6 +24,9 @@ EDGES = np.array([0, 4, 8, 12])
 NAMES = ["gene one of a set", "gene 12 of a set", "gene 13 of a set"]
 TABLE = "feature  score\nage       +0.5\nheight   -0.25"
 PARAMETERS = "year=2020/x.csv: set pvalues=True, or row_order='random'"
+SNPS = ["id", "snp_1", "snp_2", "age"]
+CHOICE = options.ReadOptions(columns=["snp_*", "4"], drop=["snp_1"])
+PLACES = {"chromosome": np.array(["1", "17"]), "position": np.array([6, 4000])}
 PAIRS = PairOrder.make(3, main_effects=True, squares=False)
 
 EXAMPLES = [
@@ -75,6 +81,31 @@ EXAMPLES = [
     (student_quantile, (1.959964, np.array([10.0, np.inf])), [pytest.approx(2.23, abs=0.005), 1.959964]),
     (find_classes, (np.array([2.0, 0.0, 2.0]),), [0.0, 2.0]),
     (find_classes, (np.linspace(0, 1, 100),), None),
+    (find_place, ("price",), (None, "price", "price")),
+    (find_place, ("chr1:12345",), (None, "chr1:12345", "chr1:12345")),
+    (find_place, ("y.csv", ["y.csv"]), (None, "y.csv", "y.csv")),
+    (opening.is_url, ("s3://bucket/x.zarr",), True),
+    (opening.is_url, ("x.zarr",), False),
+    (opening.split_path, ("s3://bucket/data.h5:/counts",), ("s3://bucket/data.h5", "counts")),
+    (options.choose_columns, (SNPS, CHOICE, "data.csv"), [2, 3]),
+    (options.find_column, (["age", "price"], "price", "data.csv"), 1),
+    (options.find_column, (["age", "price"], "1", "data.csv"), 0),
+    (options.as_ids, ([np.array([7.0, 8.0])],), ["7", "8"]),
+    (options.as_ids, ([["a", "a"], [1, 2]],), ["a\t1", "a\t2"]),
+    (plink.complete_ids, (["rs1", "."], PLACES, "x.bim"), ["rs1", ".:17:4000"]),
+    *((tables.may_hold_ids, (name, options.DEFAULTS), True) for name in ("customer_id", "orderId", "UUID")),
+    *((tables.may_hold_ids, (name, options.DEFAULTS), False) for name in ("paid", "monkey")),
+    (tables.list_some, (list("abcdefg"),), "a, b, c, d, e and 2 more"),
+    (tables.match_names, (["y", "Patient", "visit"], ["patient", "visit"]), [1, 2]),
+    (tables.match_names, (["y"], ["patient"]), []),
+    (tables.find_id_columns, (["y", "Sample", "id"],), [1]),
+    (tables.find_id_columns, (["FID", "IID", "y"],), [0, 1]),
+    *(
+        (text.find_delimiter, (Path("x.csv"), s), d)
+        for s, d in (("a,b;c", ","), ("1,5;2", ";"), ("7 8", " "))
+    ),
+    (text.find_delimiter, (Path("x.csv"), "y"), "\t"),
+    (text.separate_by_tabs, (b" a  b\r\n1\t 2",), b"a\tb\n1\t2"),
 ]
 
 
@@ -84,9 +115,22 @@ def plain(value):
         return value.tolist()
     if isinstance(value, tuple):
         return tuple(map(plain, value))
-    return list(map(plain, value)) if hasattr(value, "__iter__") and not isinstance(value, str) else value
+    return (
+        list(map(plain, value))
+        if hasattr(value, "__iter__") and not isinstance(value, (str, bytes))
+        else value
+    )
 
 
 @pytest.mark.parametrize(("function", "given", "expected"), EXAMPLES)
 def test_examples(function, given, expected):
     assert plain(function(*given)) == expected
+
+
+def test_errors_with_a_remedy():
+    with pytest.raises(FileNotFoundError, match=r"^nothing/here.npy does not exist: check the name and"):
+        opening.find_format("nothing/here.npy")
+    with pytest.raises(
+        ImportError, match=r"^reading Zarr needs no-such-library: pip install 'banditsis\[zarr\]'"
+    ):
+        checks.import_optional("no_such_library", "Zarr", "zarr")

@@ -81,9 +81,7 @@ class ReaderCache(threading.local):
 
 
 def _check_content(table: Any, n_rows: int) -> list[Any]:
-    """The columns of a table; raise if they have another length, or if offsets of text or codes of categories
-    point outside of them.
-    """
+    """The columns of a table; raise if they differ in length, or offsets or codes point outside of them."""
     table.validate(full=True)  # costs nothing for numbers
     if table.num_rows != n_rows:
         raise ValueError(f"it has {table.num_rows:,} values of a column in {n_rows:,} rows")

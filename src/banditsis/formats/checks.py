@@ -49,14 +49,7 @@ def damaged(path: object, format_name: str, error: Exception) -> Exception:
 
 
 def import_optional(module: str, format_name: str, extra: str) -> Any:
-    """Import an optional library, or explain how to install it.
-
-    Examples
-    --------
-    >>> import_optional("no_such_library", "Zarr", "zarr")
-    Traceback (most recent call last):
-    ImportError: reading Zarr needs no-such-library: pip install 'banditsis[zarr]'
-    """
+    """Import an optional library, or explain how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

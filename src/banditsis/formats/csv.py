@@ -206,10 +206,7 @@ class _Counted:
 
 @contextmanager
 def _open_stream(file: TextFile, budget: _Budget) -> Iterator[Any]:
-    """What pyarrow reads: the path of a plain file, or a stream.
-
-    An error of pyarrow is replaced by one that names the line.
-    """
+    """What pyarrow reads: the path of a plain file, or a stream; its errors then name the line."""
     path = file.path
     try:
         with open_text(path) as stream:

@@ -57,13 +57,7 @@ class Column(NamedTuple):
 
 
 def find_place(text: str, data_columns: Sequence[str] = ()) -> Place:
-    """Where a column is: in the data unless the text names a file by its extension.
-
-    Examples
-    --------
-    >>> find_place("price")[:2], find_place("chr1:12345")[:2], find_place("y.csv", ["y.csv"])[:2]
-    ((None, 'price'), (None, 'chr1:12345'), (None, 'y.csv'))
-    """
+    """Where a column is: in the data unless the text names a file by its extension."""
     head, _, column = text.rpartition(":")
     missing = None
     for name, rest in ((text, None), (head, column or None)) if text not in data_columns else ():
@@ -229,12 +223,7 @@ def _first_row_number(ids: Array) -> int | None:
 def join(data: Opened, side: Side) -> tuple[Indices, str, str]:
     """Find the row of a file for each row of the data: by sample ids if both have them, else by row order.
 
-    Returns
-    -------
-    position : ndarray of int
-        A row of the file for each row of the data, -1 if there is none.
-    how, remark : str
-        How it was found, and how many ids of the file were not used.
+    Returns the rows (-1 if there is none), how they were found, and how many ids of the file were not used.
     """
     path, data_ids = side.file.where, data.ids
     if data_ids is None or not side.ids:

@@ -14,13 +14,7 @@ from banditsis.formats.tables import check_unique_names
 
 
 def is_labelled(data: Any) -> bool:
-    """Whether data is an AnnData object, or an array or dataset of xarray.
-
-    Examples
-    --------
-    >>> is_labelled(np.zeros((3, 2)))
-    False
-    """
+    """Whether data is an AnnData object, or an array or dataset of xarray."""
     return _is_anndata(data) or type(data).__module__.split(".")[0] == "xarray"
 
 

@@ -52,10 +52,7 @@ def load_npy(path: Path) -> Array:
 
 
 def open_npz(path: Path, options: ReadOptions) -> OpenedMatrix:
-    """Read a ``.npz`` file into memory: a sparse matrix of SciPy, or one dense matrix.
-
-    The target is a column, or a one-dimensional array of the same file.
-    """
+    """Read a sparse or dense matrix; the target is a column, or a one-dimensional array of the same file."""
     from scipy.sparse import load_npz
 
     with readable(path, ".npz"), ZipFile(path) as archive:

@@ -23,8 +23,8 @@ SideColumns = Mapping[str, Callable[[], Array]]
 class Opened(ABC):
     """Data whose columns are read by name; those that are not asked for are features.
 
-    A target file, a file of covariates and the data themselves are all opened in this way. A subclass finds
-    columns, reads them, and makes a source of those that are left.
+    The data, a target file and one of covariates are all opened in this way. A subclass finds columns, reads
+    them, and makes a source of those that are left.
     """
 
     #: whether the names are from the data, and not numbers
@@ -136,18 +136,9 @@ class Opened(ABC):
 class OpenedMatrix(Opened):
     """A matrix of features, with columns of other kinds beside it.
 
-    Parameters
-    ----------
-    source : Source or None
-        All features; None for a file that has only other columns.
-    where : object
-        The name of the data in messages.
-    options : ReadOptions
-        Which columns are features (``columns``, ``drop``) and which one has the sample ids (``id``).
-    ids : callable, optional
-        Reads the sample ids that the format has.
-    columns : mapping of str to callable, optional
-        Columns that are not features, and the functions that read them. They take precedence.
+    The ``source`` has all features; None if a file has only other columns. ``ids`` reads the sample ids that
+    the format has, and ``columns`` are functions that read other columns, which take precedence over
+    features.
     """
 
     def __init__(

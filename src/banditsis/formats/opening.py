@@ -234,14 +234,7 @@ def find_opener(name: str) -> Callable[[Any, ReadOptions], Opened]:
 
 
 def find_format(path: str | os.PathLike[str]) -> str:
-    """The format that the name of a file declares, checked against its first bytes.
-
-    Examples
-    --------
-    >>> find_format("nothing/here.npy")
-    Traceback (most recent call last):
-    FileNotFoundError: nothing/here.npy does not exist: check the name and the folder.
-    """
+    """The format that the name of a file declares, checked against its first bytes."""
     if is_url(path):
         store = re.sub(r"\.zarr/.*", ".zarr", str(split_path(path)[0]))  # of an array within it
         return _readable(path, _match_name(Path(store)))
@@ -323,13 +316,7 @@ def is_index(path: Path) -> bool:
 
 
 def is_url(data: Any) -> bool:
-    """Whether data is a URL and not a path.
-
-    Examples
-    --------
-    >>> is_url("s3://bucket/x.zarr"), is_url("x.zarr")
-    (True, False)
-    """
+    """Whether data is a URL and not a path."""
     return isinstance(data, str) and re.match(r"[a-z][a-z0-9+.-]+://", data) is not None
 
 
@@ -341,13 +328,7 @@ def local_path(data: Any) -> Path | None:
 
 
 def split_path(path: str | os.PathLike[str]) -> tuple[Path | str, str]:
-    """A file or a URL, and the path within it that follows a colon.
-
-    Examples
-    --------
-    >>> split_path("data.h5:/counts/raw")[1], split_path("s3://bucket/data.h5:/counts")
-    ('counts/raw', ('s3://bucket/data.h5', 'counts'))
-    """
+    """A file or a URL, and the path within it that follows a colon: data.h5:/counts/raw."""
     text = str(path) if is_url(path) else Path(path).as_posix()
     start = re.match(r"[a-z0-9+.-]+://|[A-Za-z]:/|", text)  # Windows: C:/data.h5:/counts
     end = text.find(":/", start.end() if start else 0)

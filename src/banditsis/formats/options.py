@@ -82,14 +82,7 @@ def _as_tuple(name: str, given: Any, what: str) -> tuple[str, ...]:
 
 
 def choose_columns(names: Sequence[str], options: ReadOptions, where: object) -> list[int]:
-    """The columns that ``columns`` and ``drop`` leave.
-
-    Examples
-    --------
-    >>> names = ["id", "snp_1", "snp_2", "age"]
-    >>> choose_columns(names, ReadOptions(columns=["snp_*", "4"], drop=["snp_1"]), "data.csv")
-    [2, 3]
-    """
+    """The columns that ``columns`` and ``drop`` leave."""
     places = {name: j for j, name in enumerate(names)}
 
     def match(pattern: str) -> set[int]:
@@ -113,13 +106,7 @@ def choose_columns(names: Sequence[str], options: ReadOptions, where: object) ->
 
 
 def find_column(names: Sequence[str], column: str, where: object) -> int:
-    """Index of a column by its name, or by its 1-based number if no column has that name.
-
-    Examples
-    --------
-    >>> find_column(["age", "price"], "price", "data.csv"), find_column(["age", "price"], "1", "data.csv")
-    (1, 0)
-    """
+    """Index of a column by its name, or by its 1-based number if no column has that name."""
     names = list(names)
     if column in names:
         return names.index(column)
@@ -137,13 +124,7 @@ def find_column(names: Sequence[str], column: str, where: object) -> int:
 
 
 def as_ids(columns: Sequence[Sequence[Any]]) -> Array:
-    """Ids as text; several columns are joined by tabs, and integers have no decimal point.
-
-    Examples
-    --------
-    >>> as_ids([np.array([7.0, 8.0])]), as_ids([["a", "a"], [1, 2]])
-    (array(['7', '8'], dtype='<U1'), array(['a\\t1', 'a\\t2'], dtype='<U3'))
-    """
+    """Ids as text; several columns are joined by tabs, and integers have no decimal point."""
     return np.array(["\t".join(map(_as_id, row)) for row in zip(*columns, strict=True)])
 
 

@@ -91,14 +91,7 @@ def _check_cells(path: Path, n: int, p: int) -> None:
 
 
 def complete_ids(ids: list[str], annotations: Mapping[str, Array], where: object) -> list[str]:
-    """Ids of variants; chromosome, position and alleles are added to an id that is missing or repeated.
-
-    Examples
-    --------
-    >>> places = {"chromosome": np.array(["1", "17"]), "position": np.array([6, 4000])}
-    >>> complete_ids(["rs1", "."], places, "x.bim")
-    ['rs1', '.:17:4000']
-    """
+    """Ids of variants; chromosome, position and alleles are added to an id that is missing or repeated."""
     different = set(ids)
     if len(different) == len(ids) and "." not in different:
         return ids

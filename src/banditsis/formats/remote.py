@@ -18,11 +18,7 @@ from banditsis.formats.options import ReadOptions
 
 
 def open_url(url: str, options: ReadOptions) -> Opened:
-    """Open a remote file.
-
-    Only the requested parts of a Zarr array or of an index are read. Files of other formats are
-    copied to this machine, and the copy is removed with the source.
-    """
+    """Open a remote Zarr array or index in place, which reads requested parts only, or a copy of others."""
     if find_format(url) in ("index", "zarr"):
         connect("/".join(filter(None, map(str, split_path(url)))))
         return open_file(url, options)
@@ -31,10 +27,7 @@ def open_url(url: str, options: ReadOptions) -> Opened:
 
 
 def open_copy(url: str, open_file: Callable[[Path], Opened]) -> Opened:
-    """Copy a remote file or folder to this machine and open the copy, which is removed with what was opened.
-
-    Errors name the URL and not the copy.
-    """
+    """Open a copy of a remote file or folder, which is removed with what was opened; errors name the URL."""
     files, path = connect(url)
     outside = [key for key in files.find(path) if ".." in key.split("/")] if files.isdir(path) else []
     if outside:

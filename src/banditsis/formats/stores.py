@@ -133,8 +133,8 @@ class Store(ABC):
 def open_matrix(store: Store, where: object, inner: str, options: ReadOptions) -> OpenedMatrix:
     """Open an array, or the matrix of a group, with the names, ids and columns that are next to it.
 
-    Columns that are not features are vectors of a value for each row. The coordinate of the rows contains
-    ids if it is text.
+    Columns that are not features are vectors of a value for each row. The coordinate of the rows contains ids
+    if it is text.
     """
     if inner and inner not in store.root:
         choices = ", ".join(sorted(store.arrays(store.root))[:5]) or "none"

@@ -29,10 +29,7 @@ LIKE_AN_ID = re.compile(r"(.*[_ .-])?(?i:id|uuid|guid|key)|.*[a-z]I[Dd]", re.DOT
 
 
 class OpenedTable(Opened):
-    """A table, whose columns are of any type; those of the ``index`` are row names, and not features.
-
-    ``load`` reads the table when it is first needed.
-    """
+    """A table of columns of any type, read when needed by ``load``; those of ``index`` are row names."""
 
     source_type: type[TableSource] = TableSource
 
@@ -177,13 +174,7 @@ def _sort_columns(
 
 
 def may_hold_ids(name: str, options: ReadOptions) -> bool:
-    """Whether a column is named like an id, and the user did not choose it.
-
-    Examples
-    --------
-    >>> [may_hold_ids(name, ReadOptions()) for name in ("customer_id", "orderId", "UUID", "paid", "monkey")]
-    [True, True, True, False, False]
-    """
+    """Whether a column is named like an id (customer_id, orderId), and the user did not choose it."""
     if options.columns or options.strict:
         return False
     name = name.strip()
@@ -191,13 +182,7 @@ def may_hold_ids(name: str, options: ReadOptions) -> bool:
 
 
 def list_some(items: Sequence[str]) -> str:
-    """The first five of some items, and how many there are more.
-
-    Examples
-    --------
-    >>> list_some(list("abcdefg"))
-    'a, b, c, d, e and 2 more'
-    """
+    """The first five of some items, and how many there are more."""
     more = f" and {len(items) - 5:,} more" if len(items) > 5 else ""
     return ", ".join(items[:5]) + more
 
@@ -251,13 +236,7 @@ def find_index(schema: Any) -> list[int]:
 
 
 def match_names(names: Sequence[str], wanted: Sequence[str], exclude: Sequence[int] = ()) -> list[int]:
-    """The columns of the wanted names, in upper or lower case; none if one is missing or excluded.
-
-    Examples
-    --------
-    >>> match_names(["y", "Patient", "visit"], ["patient", "visit"]), match_names(["y"], ["patient"])
-    ([1, 2], [])
-    """
+    """The columns of the wanted names, in upper or lower case; none if one is missing or excluded."""
     lower = lower_names(names)
     matches = [lower.index(name) for name in lower_names(wanted) if name in lower]
     return matches if len(matches) == len(wanted) and not set(matches) & set(exclude) else []
@@ -269,13 +248,7 @@ def lower_names(names: Iterable[str]) -> list[str]:
 
 
 def find_id_columns(names: Sequence[str], *, exclude: Sequence[int] = ()) -> list[int]:
-    """The columns that identify samples: FID and IID, or the first with a usual name that is not excluded.
-
-    Examples
-    --------
-    >>> find_id_columns(["y", "Sample", "id"]), find_id_columns(["FID", "IID", "y"])
-    ([1], [0, 1])
-    """
+    """The columns that identify samples: FID and IID, or the first with a usual name that is not excluded."""
     pair, lower = match_names(names, ("FID", "IID"), exclude), lower_names(names)
     if pair:
         return pair

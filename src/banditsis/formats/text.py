@@ -109,15 +109,10 @@ def _has_header(
 
 
 def find_delimiter(path: Path, line: str) -> str:
-    r"""The delimiter of a line.
+    """The delimiter of a line.
 
-    The most frequent of comma, semicolon, tab and bar; else a blank; else a tab, for a single column.
-    If there are semicolons, tabs or bars, a comma between digits is a decimal comma.
-
-    Examples
-    --------
-    >>> [find_delimiter(Path("x.csv"), line) for line in ("a,b;c", "1,5;2", "7 8", "y")]
-    [',', ';', ' ', '\t']
+    The most frequent of comma, semicolon, tab and bar; else a blank; else a tab, for a single column. If
+    there are semicolons, tabs or bars, a comma between digits is a decimal comma.
     """
     if ".tsv" in path.name.lower():
         return "\t"
@@ -128,7 +123,7 @@ def find_delimiter(path: Path, line: str) -> str:
 
 
 def _split_lines(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each row and the number of its last line; a quoted cell may contain line ends.
+    """Yield the number of the last line of each row and its cells, which may contain quoted line ends.
 
     Blank lines are left out.
     """
@@ -216,13 +211,7 @@ DECOMPRESSORS: dict[str, Callable[[Path], Any]] = {
 
 
 def separate_by_tabs(content: bytes) -> bytes:
-    r"""Replace any number of blanks by a tab, and remove those at the ends of lines.
-
-    Examples
-    --------
-    >>> separate_by_tabs(b" a  b\r\n1\t 2")
-    b'a\tb\n1\t2'
-    """
+    """Replace any number of blanks by a tab, and remove those at the ends of lines."""
     content = content.translate(BLANKS_AS_TABS)
     while b"\t\t" in content:
         content = content.replace(b"\t\t", b"\t")

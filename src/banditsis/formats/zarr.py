@@ -40,15 +40,7 @@ CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes", *
 
 
 class ZarrSource(BlockSource):
-    """A two-dimensional Zarr array, whose chunks zarr-python reads and decodes.
-
-    Parameters
-    ----------
-    array : zarr.Array of shape (n, p)
-        A numeric array.
-    names : sequence of str, optional
-        Names of the columns.
-    """
+    """A two-dimensional numeric Zarr array, whose chunks zarr-python reads and decodes."""
 
     def __init__(self, array: Any, names: Sequence[str] | None = None) -> None:
         self.array, self.names = array, names
