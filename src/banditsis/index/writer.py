@@ -101,7 +101,7 @@ def build_index(
     ...     path = build_index(X, f"{folder}/x.index", random_state=0)
     ...     source = open_source(path)
     ...     BanditSIS(2).fit(source, y[source.original_rows]).result_.selected
-    array([ 7, 42])
+    array([42,  7])
     """
     destination = Path(destination)
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
