@@ -28,7 +28,7 @@ from banditsis.statistics.shape import are_like_normal
 from banditsis.statistics.weights import WeightArrays, Weights
 
 #: Cells of targets and covariates that stay in the cache, and rows that are worth a piece of their own.
-CELLS_AT_ONCE, MIN_ROWS_AT_ONCE = 1 << 14, 1 << 8
+CELLS_AT_ONCE, MIN_ROWS_AT_ONCE = 1 << 16, 1 << 8
 ROWS_FOR_SLOPE = 4000
 R = TypeVar("R")
 
@@ -280,13 +280,13 @@ class LinearStatistic(Statistic):
     def normal_responses(self, rows: Rows) -> Array:
         if not self.shares_pass or self.sample_weight is not None:
             return super().normal_responses(rows)
-        slope = self.gram(np.zeros((self.n_sums, 0)), self.summary(rows)).slopes
+        slope = self.gram(np.zeros((self.n_sums, 0)), self.summary(rows)).slopes if self.rank else None
 
         def add_up(part: Rows) -> Floats:
-            left = self.targets(part) - (self.design(part) @ slope if self.rank else slope)
+            left = self.targets(part) if slope is None else self.targets(part) - self.design(part) @ slope
             square = np.square(left)
             pairs = (left, left), (left, square), (square, square)
-            return np.stack([np.einsum("ij,ij->j", *pair) for pair in pairs])
+            return np.stack([left.sum(axis=0), *(np.einsum("ij,ij->j", *pair) for pair in pairs)])
 
         return are_like_normal(count_rows(rows), np.sum(self.map_rows(add_up, rows), axis=0))
 

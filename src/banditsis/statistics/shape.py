@@ -23,8 +23,11 @@ def is_like_normal(n: int, skewness: Any, kurtosis: Any) -> Any:
 
 
 def are_like_normal(n: int, sums: Floats) -> Array:
-    """Which columns of n residuals could be normal, given the sums of their second to fourth powers."""
-    second, third, fourth = sums / n
+    """Which columns of n values could be normal, given the sums of their first to fourth powers."""
+    mean, second, third, fourth = sums / n
+    fourth = fourth - mean * (4 * third - mean * (6 * second - 3 * mean * mean))
+    third = third - mean * (3 * second - 2 * mean * mean)
+    second = second - mean * mean
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(is_like_normal(n, third / second**1.5, fourth / second**2 - 3.0))
 
