@@ -189,7 +189,7 @@ def test_compilation_is_not_counted_and_announced_once(tmp_path):
     code = """
 import time, numpy as np
 from banditsis import Plan, screen
-from banditsis.core.compilation import compilation
+from banditsis.core.progress import compilation
 X = np.random.default_rng(0).standard_normal((500, 40))
 for verbose, statistic in ((False, "pearson"), (True, "spearman"), (True, "kendall")):
     started, before = time.perf_counter(), compilation.seconds

@@ -14,8 +14,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_n_features, check_is_fitted, column_or_1d, validate_data
 
 from banditsis.core.arrays import Array
-from banditsis.core.compilation import clock
 from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
+from banditsis.core.progress import clock
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
     check_flag,

@@ -23,8 +23,7 @@ from banditsis.cli.terminal import (
     print_output,
     usage_errors,
 )
-from banditsis.core.compilation import clock
-from banditsis.core.progress import DELAY_SECONDS, ProgressBar
+from banditsis.core.progress import DELAY_SECONDS, ProgressBar, clock
 from banditsis.core.validation import MissingValueError, check_real, count_classes, find_missing
 from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.join import find_place

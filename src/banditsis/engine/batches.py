@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.core.compilation import clock
 from banditsis.core.parallel import Workers
+from banditsis.core.progress import clock
 from banditsis.core.validation import raise_nonfinite
 from banditsis.engine.rounds import MAX_NONFINITE_READ, Found, add_effects, add_round
 from banditsis.engine.runs import Run, Settings

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows
-from banditsis.core.compilation import clock
 from banditsis.core.formatting import count, were
 from banditsis.core.parallel import map_in_threads
+from banditsis.core.progress import clock
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic

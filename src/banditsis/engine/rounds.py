@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from banditsis.core.arrays import Columns, Floats, Indices, Rows, count_rows
-from banditsis.core.compilation import clock
 from banditsis.core.formatting import count, were
 from banditsis.core.parallel import Workers, map_in_threads
-from banditsis.core.progress import status
+from banditsis.core.progress import clock, status
 from banditsis.core.validation import raise_nonfinite
 from banditsis.engine.evidence import MAX_FEATURES, measure_unread, measure_variance_inflation
 from banditsis.engine.exchangeability import group_cuts, warn_if_not_exchangeable

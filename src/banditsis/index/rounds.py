@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.core.arrays import Floats, Indices, chunks, special
-from banditsis.core.compilation import clock
 from banditsis.core.parallel import Workers, map_in_threads
-from banditsis.core.progress import status
+from banditsis.core.progress import clock, status
 from banditsis.core.validation import raise_nonfinite
 from banditsis.engine.pvalues import correct_pvalues
 from banditsis.engine.redundancy import choose_features

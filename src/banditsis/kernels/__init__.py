@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from banditsis.core.compilation import compilation
+from banditsis.core.progress import compilation
 
 
 def are_loaded() -> bool:

@@ -20,7 +20,7 @@ from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
 from banditsis.core.arrays import SMALLEST, Array
-from banditsis.core.compilation import compilation
+from banditsis.core.progress import compilation
 
 NO_FOLDER = (
     "banditsis cannot store its compiled kernels, so every process compiles them again, which takes a few "
