@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from banditsis.cli.options import size
+from banditsis.cli.app import size
 from banditsis.cli.output import summarize_response
 from banditsis.cli.terminal import name_options
 from banditsis.core import arrays, formatting, validation

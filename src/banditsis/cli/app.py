@@ -1,16 +1,156 @@
-"""The commands: which options each has. A command is the function ``run`` of the module of its name."""
+"""Options, each defined once, and commands, which run the function ``run`` of the module of their name."""
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
 from banditsis import __version__
-from banditsis.cli.options import OPTIONS
 from banditsis.cli.terminal import exit_codes, prepare_streams
+
+DTYPES = ("bool", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
+
+
+def _whole(context: click.Context, parameter: click.Parameter, value: float | None) -> int | float | None:
+    """An integer if the number is one, such as 1e6; but a budget of 1 is a fraction."""
+    if value is None or not value.is_integer() or (value == 1 and parameter.name == "budget"):
+        return value
+    return int(value)
+
+
+def size(text: str) -> int:
+    """Read a number of bytes with an optional unit, such as 2GB or 1.5 GiB."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?(?:e\d\d?)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
+    if match is None or not float(match[1]):
+        raise click.BadParameter(f"{text!r} is not a size such as 500MB, 2GB or 4e9.")
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " "))
+
+
+def _option(name: str, help: str, *more: str, **settings: Any) -> click.Option:
+    return click.Option([name, *more], help=help, **settings)
+
+
+def _flag(name: str, help: str, *more: str) -> click.Option:
+    return click.Option([name, *more], help=help, is_flag=True)
+
+
+def _choice(name: str, choices: Sequence[str], help: str, **settings: Any) -> click.Option:
+    return click.Option([name], help=help, type=click.Choice(choices), **settings)
+
+
+COUNT: dict[str, Any] = {
+    "type": click.FloatRange(min=1),
+    "callback": _whole,
+    "required": True,
+    "metavar": "N",
+}
+POSITIVE, NATURAL = click.IntRange(min=1), click.IntRange(min=0)
+#: All but "auto".
+STATISTICS = (
+    *("pearson", "anova", "logistic", "poisson", "cox", "spearman", "kendall", "chatterjee", "distance"),
+    *("sirs", "mv", "sliced_wasserstein"),
+)
+PARAMETERS: list[click.Parameter] = [
+    # What to open, and how.
+    click.Argument(["data"]),  # not of type click.Path, because it may be a URL
+    _option("--out", "The index to write, such as data.index.", type=Path),
+    _option("--append", "An index of the same features, to which the rows are added.", type=Path),
+    _option("--target", "Response: a column of the data (name or 1-based number), FILE or FILE:COLUMN."),
+    _option("--columns", "Features to use: names, 1-based numbers or patterns (snp_*).", multiple=True),
+    _option("--drop", "Columns not to use, as for --columns.", multiple=True),
+    _option("--one-hot", "Encode text with up to this many levels; 0 skips it.", type=NATURAL, default=50),
+    _choice("--dates", ("skip", "numeric"), "What to do with columns of dates.", default="skip"),
+    _option("--na", "Also a missing value in text files. Repeatable: --na -9.", multiple=True),
+    _option("--memory-limit", "Approximate memory to use: 500MB, 2GB.", type=size),
+    _option("--id", "Column of sample ids, for joins.", metavar="COLUMN"),
+    _option(
+        "--covariates",
+        "Covariates to adjust for: columns of the data (age,sex), FILE:age,sex, or FILE for all of its "
+        "columns. Text is expanded. Repeatable.",
+        multiple=True,
+    ),
+    _option("--weights", "Weights of the rows: a column of the data or FILE:COLUMN; 0 omits a row."),
+    # What to keep, and what to read for it.
+    _option("--keep", "Features to keep.", type=POSITIVE, show_default="n / log n"),
+    _option(
+        "--fdr",
+        "Keep what is significant at this false discovery rate instead of --keep; reads every row unless "
+        "--alpha or --budget is set.",
+        type=float,
+    ),
+    _flag("--exact", "Read every row (SIS)."),
+    _option("--alpha", "Read as in the paper, with this α (0.5 to 1.1). Smaller reads more.", type=float),
+    _option(
+        "--budget",
+        "Use the best plan that reads at most this fraction of the cells, or this many cells.",
+        type=float,
+        callback=_whole,
+        metavar="CELLS",
+    ),
+    _option("--min-correlation", "Keep every feature with |r| at or above this value.", type=float),
+    _option("--confidence", "Probability for --min-correlation.", type=float, show_default="0.95"),
+    _choice(
+        "--row-order",
+        ("auto", "random", "blocks", "stored"),
+        "Rows to sample: random, blocks (whole chunks), stored (the first rows) or auto.",
+        default="auto",
+    ),
+    _choice(
+        "--sampling",
+        ("auto", "uniform", "stratified"),
+        "stratified reads more of the rows that carry most information, such as rare classes.",
+        default="auto",
+    ),
+    _option("--seed", "Random seed.", type=NATURAL, default=0),
+    _option("--seed", "Random seed.", "random_state", type=NATURAL, show_default="random"),
+    # How to measure association.
+    _choice(
+        "--statistic",
+        ("auto", *STATISTICS),
+        "Measure of association: auto (anova for three or more classes, else pearson), "
+        f"{', '.join(STATISTICS)}.",
+        default="auto",
+        metavar="NAME",
+    ),
+    _flag("--pvalues", "Read all rows of the selected features to get p-values."),
+    _flag("--avoid-redundancy", "Choose the features to keep so they are not redundant."),
+    _flag("--interactions", "Also screen the products of pairs of features."),
+    _choice(
+        "--missing",
+        ("raise", "pairwise"),
+        "Missing values: raise an error, or pairwise deletion.",
+        show_default="pairwise, but raise with --min-correlation",
+    ),
+    # What to print and write.
+    _option("--output", "Write the features: .csv, .parquet or .json.", "-o", type=Path),
+    _flag("--all-features", "Write every feature to --output, not only the selected ones."),
+    _option("--report", "Write a report: .html.", type=Path),
+    _flag("--json", "Print JSON only.", "as_json"),
+    _flag("--quiet", "Print warnings and errors only.", "-q"),
+    _flag("--verbose", "Also print the rounds, intervals, q-values and all notes.", "-v"),
+    _flag("--force", "Replace an existing index."),
+    _flag("--verify", "Read an index completely and check its checksums."),
+    # Where to compute, and what to plan for.
+    _option("--jobs", "Threads.", type=int, show_default="all cores"),
+    _option("--scheduler", "Dask cluster, tcp://…; workers must see the data at the same path."),
+    _choice("--dtype", DTYPES, "Data type of the cells, for their size.", default="float32"),
+]
+#: All parameters by name, and then those that differ between commands.
+OPTIONS = {parameter.name: parameter for parameter in PARAMETERS} | {
+    "targets": _option("--target", "Response, as a column, FILE or FILE:COLUMN. Repeatable.", multiple=True),
+    "n_rows": _option("--rows", "Number of rows, such as 1e6.", **COUNT),
+    "n_features": _option("--features", "Number of features.", **COUNT),
+    "n_keep": _option("--keep", "Features to keep.", **COUNT),
+    "demo_rows": _option("--rows", "Number of rows.", type=click.IntRange(min=1000), default=200_000),
+    "demo_features": _option("--features", "Number of features.", type=click.IntRange(min=20), default=1000),
+    "demo_keep": _option("--keep", "Features to keep.", type=POSITIVE, default=30),
+}
 
 
 class Command(click.Command):
