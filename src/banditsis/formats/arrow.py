@@ -12,15 +12,8 @@ import numpy as np
 from banditsis.core.arrays import Array
 from banditsis.formats.checks import readable
 from banditsis.formats.opening import FORMATS, find_format
-from banditsis.formats.options import ReadOptions, as_ids
-from banditsis.formats.tables import (
-    OpenedTable,
-    check_same_columns,
-    check_unique_names,
-    find_index,
-    match_names,
-    may_hold_ids,
-)
+from banditsis.formats.options import ReadOptions, as_ids, check_unique_names
+from banditsis.formats.tables import OpenedTable, check_same_columns, find_index, match_names, may_hold_ids
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import raise_if_shorter

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -121,6 +122,16 @@ def find_column(names: Sequence[str], column: str, where: object) -> int:
         more = f", … ({len(names):,} columns)" if len(names) > 5 else ""
         hint = f"there are {', '.join(map(repr, names[:5])) or 'no columns'}{more}."
     raise ColumnNotFoundError(f"{where} has no column {column!r}: {hint}")
+
+
+def check_unique_names(names: Sequence[str], where: object) -> None:
+    """Raise if two columns have the same name."""
+    if len(set(names)) < len(names):
+        name, _ = Counter(names).most_common(1)[0]
+        numbers = [str(j + 1) for j, other in enumerate(names) if other == name]
+        raise ValueError(
+            f"{where} has several columns called {name!r} (columns {', '.join(numbers[:5])}): rename them."
+        )
 
 
 def as_ids(columns: Sequence[Sequence[Any]]) -> Array:

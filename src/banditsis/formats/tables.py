@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 from banditsis.core.arrays import Array, are_distinct_integers
 from banditsis.core.formatting import count
 from banditsis.formats.opened import Opened
-from banditsis.formats.options import ReadOptions, as_ids, choose_columns, find_column
+from banditsis.formats.options import ReadOptions, as_ids, check_unique_names, choose_columns, find_column
 from banditsis.sources.base import Source
 from banditsis.sources.tables import Feature, Table, TableSource, numeric_type
 
@@ -198,16 +197,6 @@ def _make_features(
         if k != 0 or len(levels[j]) != 2  # of two levels, the first is the complement of the second
     ]
     return features, [names[j] if k is None else f"{names[j]}={levels[j][k]}" for j, k in features]
-
-
-def check_unique_names(names: Sequence[str], where: object) -> None:
-    """Raise if two columns have the same name."""
-    if len(set(names)) < len(names):
-        name, _ = Counter(names).most_common(1)[0]
-        numbers = [str(j + 1) for j, other in enumerate(names) if other == name]
-        raise ValueError(
-            f"{where} has several columns called {name!r} (columns {', '.join(numbers[:5])}): rename them."
-        )
 
 
 def check_same_columns(files: Sequence[tuple[Path, Sequence[Any]]]) -> None:
