@@ -7,8 +7,7 @@ import statsmodels.api as sm
 from scipy import stats
 
 from banditsis import Interactions, Plan, ScreeningResult, screen
-from banditsis.statistics.saddlepoint import DrawnSum, ScoreParts
-from banditsis.statistics.shape import find_atoms
+from banditsis.statistics.saddlepoint import DrawnSum, ScoreParts, find_atoms
 from banditsis.statistics.tail_test import TailTest
 
 

@@ -6,9 +6,8 @@ from scipy import stats
 
 from banditsis import Plan, screen
 from banditsis.sources.array import ArraySource
-from banditsis.statistics.saddlepoint import DrawnSum, ScoreParts
-from banditsis.statistics.shape import Atoms, find_atoms
-from banditsis.statistics.tail_test import Sample, TailTest
+from banditsis.statistics.saddlepoint import Atoms, DrawnSum, Sample, ScoreParts, find_atoms
+from banditsis.statistics.tail_test import TailTest
 
 N = 3000
 rng = np.random.default_rng(0)

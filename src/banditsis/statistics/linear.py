@@ -23,8 +23,7 @@ from banditsis.statistics.base import RowSizes, Statistic, describe_response, is
 from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.moments import SMALLEST_RESIDUAL, Gram, Layout, Moments
 from banditsis.statistics.null_distributions import NullDistribution
-from banditsis.statistics.saddlepoint import ScoreParts
-from banditsis.statistics.shape import are_like_normal
+from banditsis.statistics.saddlepoint import ScoreParts, are_like_normal
 from banditsis.statistics.weights import WeightArrays, Weights
 
 #: Cells of targets and covariates that stay in the cache, and rows that are worth a piece of their own.

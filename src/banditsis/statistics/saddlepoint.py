@@ -9,26 +9,23 @@ of Barndorff-Nielsen (1986): with :math:`K'(t) = T`,
 .. math:: P(\mathrm{sum} ≥ T) ≈ Φ(-r^*), \quad r^* = w + \frac 1w \log \frac vw, \quad
           w = \sqrt{2 (t T - K(t))}, \quad v = t \sqrt{K''(t)}
 
-If the residuals are exchangeable, K is that of independent draws from them (Kuonen 1999, Bi et al. 2020),
-
-.. math:: κ(s) = \log \frac 1n \sum_j e^{s R_j}, \qquad K(t) = \sum_i κ(t g_i)
-
-In a generalised linear or Cox model with covariates every row has its own null distribution: a case is more
-likely in some rows than in others. Then :math:`K(t) = ℓ(0) - ℓ(t) + t T`, where :math:`ℓ(t)` is the (partial)
-log-likelihood with coefficient t of the feature, from which the covariates have been projected out (Dey et
-al. 2017). The page on p-values has the references.
+If the residuals are exchangeable, :math:`K(t) = \sum_i κ(t g_i)` is that of independent draws from them, with
+:math:`κ(s) = \log \frac 1n \sum_j e^{s R_j}`. In a generalised linear or Cox model with covariates, where a
+case is more likely in some rows than in others, :math:`K(t) = ℓ(0) - ℓ(t) + t T`, where :math:`ℓ(t)` is the
+(partial) log-likelihood with coefficient t of the feature, from which the covariates have been projected out.
+The page on p-values has more.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, special
-from banditsis.statistics.shape import Atoms
 
 #: K and its first two derivatives; K″(0) = 1.
 Cumulants: TypeAlias = Callable[[float], tuple[float, float, float]]
@@ -45,6 +42,12 @@ TOLERANCE = 0.1
 DEVIATION = 5.0
 #: Events for each covariate from which on small p-values are given (Ogundimu et al. 2016).
 EVENTS_PER_COVARIATE = 20
+#: More distinct values of a sample are grouped into bins of equal width, except the smallest and the largest,
+MAX_ATOMS, EXTREME_ATOMS = 1024, 128
+#: and bins are halved until they lose a smaller share of the variance.
+MAX_LOST = 1e-4
+#: Skewness and kurtosis are those of a normal sample if they are within as many standard errors of 0.
+MAX_ERRORS = 2.5
 
 
 class ScoreParts(NamedTuple):
@@ -73,7 +76,6 @@ def log_pvalue(cumulants: Cumulants, score: float) -> float:
 
 def saddlepoint_tail(cumulants: Cumulants, score: float, span: float = 0.0) -> float:
     """Logarithm of the two-sided tail of a score, which has values on a lattice of this span, or any value.
-
     On a lattice the sum reaches the score, and not just exceeds it, so the tail begins half a span lower.
     """
     target = abs(score) - span / 2
@@ -117,17 +119,69 @@ def _find_saddlepoint(cumulants: Cumulants, target: float, high: float) -> tuple
 
 
 def describe_few_events(n_events: int, rank: int) -> str | None:
-    """Why there are no p-values; None if there are enough events for the covariates.
-
-    Examples
-    --------
-    >>> print(describe_few_events(23, 2))
-    no p-values: there are 23 events, and small p-values given 2 covariates need 40 or more.
-    """
+    """Why there are no p-values; None if there are enough events for the covariates."""
     if rank == 0 or n_events >= EVENTS_PER_COVARIATE * rank:
         return None
     given = f"{'a covariate needs' if rank == 1 else f'{rank} covariates need'} {EVENTS_PER_COVARIATE * rank}"
     return f"no p-values: there are {n_events:,} events, and small p-values given {given} or more."
+
+
+def is_like_normal(n: int, skewness: Any, kurtosis: Any) -> Any:
+    """Whether a normal sample could have this skewness and kurtosis: numbers or arrays."""
+    return (abs(skewness) < MAX_ERRORS * math.sqrt(6 / n)) & (abs(kurtosis) < MAX_ERRORS * math.sqrt(24 / n))
+
+
+def are_like_normal(n: int, sums: Floats) -> Array:
+    """Which columns of n values could be normal, given the sums of their first to fourth powers."""
+    mean, second, third, fourth = sums / n
+    fourth = fourth - mean * (4 * third - mean * (6 * second - 3 * mean * mean))
+    third = third - mean * (3 * second - 2 * mean * mean)
+    second = second - mean * mean
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(is_like_normal(n, third / second**1.5, fourth / second**2 - 3.0))
+
+
+class Atoms(NamedTuple):
+    """A sample as sorted values and how often each occurs."""
+
+    values: Floats
+    counts: Floats
+    #: the distance of which all differences of values are multiples; 0 if there is none
+    span: float
+
+
+def find_atoms(sample: Floats) -> Atoms:
+    """Distinct values of a sample; of more than 1,024, neighbours are replaced by their mean."""
+    ordered = np.sort(sample)
+    starts = np.flatnonzero(np.diff(ordered, prepend=np.nan) != 0)
+    if len(starts) > MAX_ATOMS:
+        return _group(ordered)
+    values = ordered[starts]
+    return Atoms(values, np.diff(starts, append=len(ordered)) * 1.0, _lattice_span(values))
+
+
+def _group(ordered: Floats) -> Atoms:
+    """The smallest and largest values of a sorted sample, and means of the others in bins of equal width."""
+    inner = ordered[EXTREME_ATOMS:-EXTREME_ATOMS]
+    position = (inner - inner[0]) / (inner[-1] - inner[0])
+    variance, n_bins = np.var(ordered), MAX_ATOMS - 2 * EXTREME_ATOMS
+    while ((inner[-1] - inner[0]) / n_bins) ** 2 / 12 > MAX_LOST * variance:
+        n_bins *= 2
+    starts = np.flatnonzero(np.diff(np.floor(position * n_bins), prepend=-1.0))
+    counts = np.diff(starts, append=len(inner)) * 1.0
+    means = np.add.reduceat(inner, starts) / counts
+    values = np.concatenate([ordered[:EXTREME_ATOMS], means, ordered[-EXTREME_ATOMS:]])
+    ones = np.ones(EXTREME_ATOMS)
+    return Atoms(values, np.concatenate([ones, counts, ones]), 0.0)
+
+
+def _lattice_span(values: Floats) -> float:
+    """The smallest difference of sorted values if all are multiples of it, else 0."""
+    if len(values) < 2:
+        return 0.0
+    span = float(np.diff(values).min())
+    steps = (values - values[0]) / span
+    return span if steps[-1] < 1e6 and np.abs(steps - np.round(steps)).max() < 1e-6 else 0.0
 
 
 class DrawnSum:
@@ -176,3 +230,23 @@ def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
         table[:, i : i + 32] = np.log(total), mean, np.maximum(second / total - mean**2, 0.0)
     table[0] += largest
     return table
+
+
+class Sample:
+    """A sample with mean 0 and mean square 1, and its third and fourth cumulant: 0 for normal data."""
+
+    def __init__(self, values: Floats) -> None:
+        square, n = np.square(values), len(values)
+        self.values = values
+        self.skewness, self.kurtosis = float(values @ square) / n, float(square @ square) / n - 3.0
+        self.is_like_normal = bool(is_like_normal(n, self.skewness, self.kurtosis))
+
+    @cached_property
+    def atoms(self) -> Atoms:
+        """Its distribution."""
+        return find_atoms(self.values)
+
+    @cached_property
+    def draws(self) -> DrawnSum:
+        """Sums of independent draws from it."""
+        return DrawnSum(self.atoms)

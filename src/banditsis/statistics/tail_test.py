@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import numpy as np
 
 from banditsis.core.arrays import SMALLEST, Array, Floats, rank_values, special
 from banditsis.statistics.moments import whiten
-from banditsis.statistics.saddlepoint import DEVIATION, TOLERANCE, DrawnSum, ScoreParts
-from banditsis.statistics.shape import Atoms, find_atoms, is_like_normal
-
-
-class Sample:
-    """A sample with mean 0 and mean square 1, and its third and fourth cumulant: 0 for normal data."""
-
-    def __init__(self, values: Floats) -> None:
-        square, n = np.square(values), len(values)
-        self.values = values
-        self.skewness, self.kurtosis = float(values @ square) / n, float(square @ square) / n - 3.0
-        self.is_like_normal = bool(is_like_normal(n, self.skewness, self.kurtosis))
-
-    @cached_property
-    def atoms(self) -> Atoms:
-        """Its distribution."""
-        return find_atoms(self.values)
-
-    @cached_property
-    def draws(self) -> DrawnSum:
-        """Sums of independent draws from it."""
-        return DrawnSum(self.atoms)
+from banditsis.statistics.saddlepoint import DEVIATION, TOLERANCE, Atoms, Sample, ScoreParts
 
 
 class TailTest:
@@ -106,10 +84,8 @@ class TailTest:
         return abs(third) / math.sqrt(self.n) * DEVIATION**3 / 6 + abs(fourth) / self.n * DEVIATION**4 / 24
 
     def _log_tail(self, feature: Sample, deviation: float) -> float:
-        """By the saddlepoint.
-
-        Independent draws vary more than a permutation, most if the values drawn have heavy tails and their
-        weights do not. So the one with lighter tails is drawn.
+        """By the saddlepoint, with draws from the one with lighter tails. Draws vary more than a permutation,
+        most if the values drawn have heavy tails and their weights do not.
         """
         assert self.response is not None
         lighter, heavier = sorted((self.response, feature), key=lambda sample: sample.kurtosis)
