@@ -199,6 +199,11 @@ def test_invalid_settings():
     with pytest.raises(ValueError, match="at most 1,024"):
         count_candidates(1025, 5000)
     assert count_candidates(1500, 2000) == 2000
+    assert [count_candidates(*sizes) for sizes in ((10, 100_000), (100, 100_000), (100, 300))] == [
+        200,
+        800,
+        300,
+    ]
     with pytest.raises(ValueError, match="keeps 5 to 2,048 features, but this one keeps 4"):
         screen(X, y, Plan.exact(*X.shape, 4), n_choose=5)
     with pytest.raises(ValueError, match="n_choose must be at least 1"):

@@ -1,12 +1,9 @@
-"""How much the rows read say: informative rows, rows that were not read, and the variance inflation.
+r"""How much the rows read say: informative rows, rows that were not read, and the variance inflation.
 
 The sum of squares of a feature, which scales its correlation, rests on few rows if the feature is rare or
-heavy-tailed. In a sample with weights w, the number of informative rows is
-
-.. math:: E = \\frac{(\\sum w z^2)^2}{\\sum w^2 z^4}
-
-about m / 3 of m rows for normal values, and k for an indicator that is 1 in k rows. The same number for the
-response counts as well. A feature with too small a number is undecided: the rows read say too little.
+heavy-tailed. The number of informative rows, :math:`(\sum w z^2)^2 / \sum w^2 z^4` with weights w, is about m
+/ 3 of m rows for normal values, and k for an indicator that is 1 in k rows. A feature with too few is
+undecided; that of the response counts as well.
 """
 
 from __future__ import annotations
@@ -59,9 +56,8 @@ def informative_rows_of_sums(
     """Number of informative rows of each feature, at most n, which is Σw over the present rows.
 
     ``squares`` are Σwz² about the mean, ``sums`` Σwz, ``plain``, ``square`` and ``fourth`` Σw²z, Σw²z² and
-    Σw²z⁴, and ``weight`` Σw². The sums of z³ that fourth powers about the mean need are not known, so
-    features are taken to be symmetric about it; the shift of a column is close to its mean, so this hardly
-    matters.
+    Σw²z⁴, and ``weight`` Σw². Sums of z³ are not known, so features are taken to be symmetric about the mean,
+    to which their shift is close.
     """
     mean = ratio(sums, n_rows)
     mean2 = np.square(mean)
@@ -84,13 +80,9 @@ def rows_of_response(
 def measure_unread(statistic: LinearStatistic, rows: Rows) -> Floats:
     r"""How much outliers that are not among the rows read can add to a correlation with each response.
 
-    By the inequality of Cauchy and Schwarz, a feature that is 0 in all rows but some has, with y, a
-    correlation of at most
-
-    .. math:: \sqrt{\sum_{\text{some}} (y - \bar y)^2 \Big/ \sum_{\text{all}} (y - \bar y)^2}
-
-    in absolute value. The rows that count are farther from the mean than six standard deviations, and than
-    all rows that were read.
+    By the inequality of Cauchy and Schwarz, a feature that is 0 elsewhere has at most the correlation
+    :math:`\sqrt{\sum_{\text{some}} (y - \bar y)^2 / \sum_{\text{all}} (y - \bar y)^2}`. The rows that count
+    are farther from the mean than six standard deviations, and than all rows that were read.
     """
     n = len(statistic.y)
 

@@ -61,14 +61,7 @@ class GroupSums(NamedTuple):
         return cls(totals, squares, counts, columns)
 
     def variation(self) -> Floats:
-        """T of every feature; NaN for constant ones.
-
-        Examples
-        --------
-        >>> block = np.array([[0.0], [1.0], [1.0], [0.0], [9.0], [9.0]])
-        >>> GroupSums.of(block, np.array([0, 2, 4, 6])).variation()
-        array([2.47431507])
-        """
+        """T of every feature; NaN for constant ones."""
         total, squares, count = self.values.sum(axis=0), self.squares.sum(axis=0), self.counts.sum(axis=0)
         between = (np.square(self.values) / np.maximum(self.counts, 1)).sum(axis=0)
         common = total * (total / np.maximum(count, 1))
@@ -110,13 +103,7 @@ def group_cuts(source: Source, rows: Rows) -> Indices:
 
 
 def variation_bound(n_rows: int, n_groups: int, n_tests: int, *, sparse: bool = True) -> float:
-    """The bound that T stays below, in all tests together, if rows are assigned to groups at random.
-
-    Examples
-    --------
-    >>> round(variation_bound(1600, 16, 1000), 2), round(variation_bound(1600, 16, 1, sparse=False), 2)
-    (7.64, 3.33)
-    """
+    """The bound that T stays below, in all tests together, if rows are assigned to groups at random."""
     error = ERROR / n_tests
     share = special.betainccinv((n_groups - 1) / 2, (n_rows - n_groups) / 2, error)  # of SSB in SST
     normal = share * (n_rows - 1) / (n_groups - 1)
@@ -129,8 +116,7 @@ def warn_if_not_exchangeable(
 ) -> list[str]:
     """Warn, and return the warning, if the rows of the first pass do not represent all rows.
 
-    ``y`` are the responses in all rows, and ``groups`` are sums of the first pass. Without these, a few
-    features are read again.
+    ``y`` has all rows. Without ``groups``, the sums of the first pass, a few features are read again.
     """
     difference = _find_difference(source, y, rows, row_order == "blocks", groups)
     if difference is None:
@@ -171,17 +157,11 @@ def _find_difference(
 
 
 def response_views(y: Array) -> Iterator[Array]:
-    r"""Bounded functions of a response, whose means are compared.
+    """Bounded functions of a response, whose means are compared: of labels, indicators of common classes.
 
-    Those of numbers are :math:`d = (y - c) / s`, from -4 to 4, and :math:`|d|`, where c is the median and s
-    the median absolute deviation (of the values that differ from c, if it is 0). The first shows drift; the
-    second shows that rows are sorted by the size of the response, although blocks have equal means. Class
-    labels have an indicator of each of the most common classes.
-
-    Examples
-    --------
-    >>> list(response_views(np.array([1.0, 2.0, 3.0, 4.0, 1e9])))
-    [array([-2., -1.,  0.,  1.,  4.]), array([2., 1., 0., 1., 4.])]
+    Of numbers, :math:`d = (y - c) / s`, from -4 to 4, which shows drift, and :math:`|d|`, which shows that
+    rows are sorted by the size of the response: c is the median and s the median absolute deviation (of the
+    values that differ from c, if it is 0).
     """
     if y.dtype.kind not in NUMBERS:
         labels, counts = np.unique(y, return_counts=True)

@@ -34,10 +34,7 @@ OF_EACH_CLASS, SEARCHED, MAX_ROWS = 64, (4096, 1 << 16), 1 << 17
 def flag_features(
     results: Sequence[ScreeningResult], source: Source, responses: Responses | None
 ) -> list[ScreeningResult]:
-    """Flag selected features that may be leaked from their response, or may hold ids.
-
-    ``responses`` are those of the results; None if a response has several columns.
-    """
+    """Flag selected features that may hold ids, or be leaked from their response if it is a single column."""
     checked = [] if source.recipe else [result.selected[:MAX_CHECKED] for result in results]
     ids = _find_ids(source, np.array(sorted(set().union(*checked)), np.intp))
     flagged = []
@@ -133,10 +130,8 @@ def _find_ids(source: Source, features: Indices) -> set[int]:
 
 
 def _may_be_ids(name: str, values: Array) -> bool:
-    """Whether distinct integers have the name of an id, constant steps, or would repeat by chance.
-
-    n random integers of a range R are all distinct with probability exp(-n² / 2R): a hundred measurements
-    are often distinct, a million rarely.
+    """Whether distinct integers have the name of an id, constant steps, or would repeat by chance: n random
+    integers of a range R are all distinct with probability exp(-n² / 2R).
     """
     from banditsis.formats.options import DEFAULTS  # rarely needed
     from banditsis.formats.tables import may_hold_ids

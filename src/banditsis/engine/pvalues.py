@@ -29,11 +29,7 @@ CELLS_OF_THREAD = 1 << 20
 
 
 def correct_pvalues(
-    source: Source,
-    statistic: Statistic,
-    results: Sequence[ScreeningResult],
-    rows: Rows,
-    pvalues: bool,
+    source: Source, statistic: Statistic, results: Sequence[ScreeningResult], rows: Rows, pvalues: bool
 ) -> list[ScreeningResult]:
     """Check small p-values of each response, which come from these rows, unless the response is normal."""
     started = clock()
@@ -45,8 +41,7 @@ def correct_pvalues(
     min_items = -(-CELLS_OF_THREAD // (N_FEATURES * count_rows(rows)))
     corrected = map_in_threads(correct, range(len(results)), min_items)
     seconds = (clock() - started) / len(results)
-    last = [result.rounds[-1] for result in corrected]
-    last = [replace(done, seconds=done.seconds + seconds) for done in last]
+    last = [replace(result.rounds[-1], seconds=result.rounds[-1].seconds + seconds) for result in corrected]
     pairs = zip(corrected, last, strict=True)
     return [replace(result, rounds=(*result.rounds[:-1], done)) for result, done in pairs]
 
@@ -57,7 +52,7 @@ def _correct(
     """Check small p-values of a statistic with one response.
 
     Unless ``pvalues`` are requested, only those of the selected features are checked, and only if these are
-    few: there may be thousands of others. Those that are not checked are not available.
+    few. Those that are not checked are not available.
     """
     null, notes, details = result.evidence.null_distribution, list[str](), list[str]()
     if null is None:
@@ -131,8 +126,8 @@ def _check(
 def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple[float, int]:
     """Decimal logarithm of the largest p-value that is small enough to matter, and how many are.
 
-    P-values are only raised. So a feature that is not selected by the usual p-values at a false discovery
-    rate of 10% is not selected by the corrected ones.
+    P-values are only raised, so a feature that is not selected by the usual ones at a false discovery rate of
+    10% is not selected by the corrected ones.
     """
     some = np.flatnonzero(null.candidates(scores, MAX_FDR))
     log10 = null.take(some).log10_pvalues(scores[some])

@@ -29,13 +29,7 @@ MAX_NOTES = 3
 
 
 def count_candidates(size: int, n_features: int) -> int:
-    """Number of features that screening keeps if ``size`` of them are chosen.
-
-    Examples
-    --------
-    >>> count_candidates(10, 100_000), count_candidates(100, 100_000), count_candidates(100, 300)
-    (200, 800, 300)
-    """
+    """Number of features that screening keeps if ``size`` of them are chosen."""
     wanted = max(MIN_CANDIDATES, CANDIDATES_PER_FEATURE * size)
     n_candidates = min(n_features, wanted, MAX_CANDIDATES)
     if n_candidates < min(n_features, MIN_PER_FEATURE * size):
@@ -47,11 +41,7 @@ def count_candidates(size: int, n_features: int) -> int:
 
 
 def choose_features(
-    source: Source,
-    result: ScreeningResult,
-    rows: Rows,
-    weigh: Callable[[Rows], Floats | None],
-    n_choose: int,
+    source: Source, result: ScreeningResult, rows: Rows, weigh: Callable[[Rows], Floats | None], n_choose: int
 ) -> ScreeningResult:
     """Choose among the selected features, by correlations over some of the rows that they were scored on."""
     candidates, n = result.selected, count_rows(rows)
@@ -88,22 +78,10 @@ def choose_features(
 
 
 def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Floats | None = None) -> Floats:
-    r"""Pearson correlations among some columns of a source.
-
-    .. math:: r_{jk} = \frac{\sum_i w_i (x_{ij} - \bar x_j)(x_{ik} - \bar x_k)}
-        {\sqrt{\sum_i w_i (x_{ij} - \bar x_j)^2 \; \sum_i w_i (x_{ik} - \bar x_k)^2}}
+    """Pearson correlations among some columns of a source, which are held in memory as float64.
 
     A missing value counts as the mean of its column, which pulls correlations towards 0. A constant column
-    has correlation 0 with all others and 1 with itself. Cells are held in memory as float64.
-
-    Examples
-    --------
-    >>> from banditsis import open_source
-    >>> X = np.array([[1.0, 2.0, 5.0], [2.0, 4.0, 5.0], [3.0, 6.0, 5.0], [1.0, 2.0, 5.0]])
-    >>> correlation_among(open_source(X), np.array([1, 0, 2]), slice(0, 4)).round(3)
-    array([[1., 1., 0.],
-           [1., 1., 0.],
-           [0., 0., 1.]])
+    has correlation 0 with all others and 1 with itself.
     """
     order = np.argsort(columns)
     block = np.empty((count_rows(rows), len(columns)), order="F")
@@ -136,32 +114,13 @@ def _standardize(block: Floats, weights: Floats | None) -> None:
 
 
 def choose(relevance: Floats, correlation: Floats, size: int) -> Indices:
-    r"""Choose features one by one by their relevance and by what those chosen before leave unexplained.
+    """Choose features one by one, each time the one with the largest :math:`s_j^2 (1 - R^2_j)`.
 
-    The next feature j is the one with the largest
-
-    .. math:: s_j^2 \, (1 - R^2_j),
-
-    where s is the score and :math:`R^2_j` is that of a regression of feature j on those chosen before. This
-    is the greedy approximation of the most probable set of a determinantal point process [1]_. A pivoted
-    Cholesky decomposition of the correlations updates all :math:`R^2` in O(candidates) for each feature
-    chosen before [2]_. Without correlations it ranks by score. Features that those chosen before explain
-    completely come last, by relevance.
-
-    ``relevance`` is the squared score of each candidate. Returns positions in the order chosen.
-
-    References
-    ----------
-    .. [1] Kulesza, A. and Taskar, B. (2012). Determinantal point processes for machine learning. Found.
-       Trends Mach. Learn. 5, 123-286.
-    .. [2] Chen, L., Zhang, G. and Zhou, E. (2018). Fast greedy MAP inference for determinantal point process
-       to improve recommendation diversity. NeurIPS 31.
-
-    Examples
-    --------
-    >>> copies = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    >>> choose(np.array([0.5, 0.4, 0.1]), copies, 2)
-    array([0, 2])
+    s is the score, whose square is ``relevance``, and :math:`R^2_j` that of a regression of feature j on
+    those chosen before. This is the greedy approximation of the most probable set of a determinantal point
+    process (Kulesza and Taskar 2012). A pivoted Cholesky decomposition updates all :math:`R^2` in
+    O(candidates) for each feature chosen before (Chen, Zhang and Zhou 2018, NeurIPS 31). Features that those
+    chosen before explain completely come last, by relevance. Positions are in the order chosen.
     """
     size = min(size, len(relevance))
     factor = np.empty((size, len(relevance)))

@@ -1,16 +1,8 @@
-r"""The detection floor: the smallest correlation that a finished or planned run is likely to keep.
+"""The detection floor: the smallest correlation that a finished or planned run is likely to keep.
 
-Over nested uniform samples of :math:`n_1 < n_2 < …` rows, the sample correlations of a feature with
-correlation τ over all n rows satisfy
-
-.. math:: z_l = \operatorname{artanh} r_l \sim N(\operatorname{artanh} τ, V_l), \quad
-    V_l = κ \left(\frac{1}{n_l - 3} - \frac{1}{n - 3}\right), \quad
-    \operatorname{Cov}(z_l, z_m) = V_m \; (n_l < n_m)
-
-(Fisher's transformation, rows drawn without replacement). Backwards from the last round this is a chain with
-independent increments. κ is the variance inflation caused by heavy tails, 1 for normal data. The feature is
-kept if :math:`|r_l|` reaches the cutoff :math:`q_l` in every round; the probability of a loss is a
-one-dimensional recursion. Sign changes are ignored, which makes the floor conservative.
+The page on guarantees has the model. Backwards from the last round, artanh r is a chain with independent
+increments, so the probability that a feature is lost in some round is a one-dimensional recursion. Sign
+changes are ignored, which makes the floor conservative.
 """
 
 from __future__ import annotations
@@ -44,19 +36,15 @@ def sampling_variance(n_rows: float, n: int, variance_inflation: float) -> float
 
 
 def is_undecided(informative: Floats, n_rows: int, least: float = MIN_INFORMATIVE) -> Array:
-    """Which features have fewer than ``least`` informative rows, and fewer than an ordinary one has of n.
-
-    A very small sample cannot tell, so only features that are constant in it are undecided.
+    """Which features have fewer than ``least`` informative rows, and fewer than an ordinary one has of n. In
+    a very small sample only features that are constant are undecided.
     """
     ordinary = n_rows / ORDINARY_KURTOSIS
     return np.asarray(informative < (min(least, ordinary) if ordinary >= MIN_INFORMATIVE else 0.99))
 
 
 def excess_inflation(kurtosis: Any, correlation: Any) -> Any:
-    r"""By how much the variance of artanh r exceeds that for normal data if the feature is heavy-tailed.
-
-    If y is linear in x with normal errors, :math:`(K - 3) r^2 / 4`, where K is the kurtosis of x.
-    """
+    """Excess variance of artanh r over that for normal data, if y is linear in x, which has this kurtosis."""
     return np.maximum(np.asarray(kurtosis) - 3.0, 0.0) * (correlation**2 / 4.0)
 
 
@@ -68,17 +56,11 @@ def detection_floor(
     error: float,
     kurtosis: Sequence[float] = (),
 ) -> float:
-    r"""The smallest τ whose features are lost with at most a given probability.
+    """The smallest τ whose features are lost with a probability of at most ``error``.
 
-    ``rows`` and ``cutoffs`` are the effective number of rows after each round, and the smallest absolute
-    correlation that it kept (0 if it dropped nothing); ``n`` is the number of rows of the data, ``error`` the
-    probability of losing a feature at the floor, and ``kurtosis`` the largest one of a feature in each round,
-    by default 3; see :func:`excess_inflation`.
-
-    >>> round(detection_floor([1000], [0.1], 10**6, 1.0, 0.05), 4)  # artanh 0.1 + 1.645 √0.001
-    0.1512
-    >>> detection_floor([1000], [0.1], 1000, 1.0, 0.05)  # all rows: no sampling error
-    0.1
+    ``rows``, ``cutoffs`` and ``kurtosis`` are the effective rows after each round, the smallest absolute
+    correlation that it kept (0 if it dropped nothing), and the largest kurtosis of a feature in it, by
+    default 3; ``n`` are the rows of the data.
     """
     shapes = np.array(kurtosis or [3.0] * len(rows))
     floor = 0.0
@@ -119,17 +101,7 @@ def _floor(
 
 
 def null_cutoffs(rows: Sequence[float], kept: Sequence[int], p: int) -> list[float]:
-    r"""Cutoffs that p independent features without signal will set, if ``kept`` of them are kept.
-
-    Without signal :math:`u_l = z_l \sqrt{n_l - 3}` is standard normal and
-
-    .. math:: u_{l+1} = \sqrt{m_l / m_{l+1}} \, u_l + \sqrt{1 - m_l / m_{l+1}} \, ε, \quad m_l = n_l - 3,
-
-    truncated in every round to the share of features that is kept.
-
-    >>> [round(q, 3) for q in null_cutoffs([103, 403], [100, 10], 1000)]
-    [0.163, 0.108]
-    """
+    """Cutoffs that p independent features without signal will set, if ``kept`` of them are kept."""
     deciding = _deciding_rounds(rows, kept, p)
     counts = np.array([fisher_rows(rows[k]) for k in deciding])
     left = np.array([p, *(kept[k] for k in deciding)], dtype=np.float64)
@@ -155,11 +127,7 @@ def _deciding_rounds(rows: Sequence[float], kept: Sequence[int], p: int) -> list
 
 
 def null_shares(rows: Sequence[float], cutoffs: Sequence[float]) -> list[float]:
-    """Shares of the features without signal that are left after each round, given the cutoffs.
-
-    >>> [round(share, 3) for share in null_shares([103, 403], [0.163, 0.108])]
-    [0.1, 0.01]
-    """
+    """Shares of the features without signal that are left after each round, given the cutoffs."""
     counts = np.array([fisher_rows(m) for m in rows])
     bounds = np.arctanh(np.array(cutoffs)) * np.sqrt(counts)
     shares = retention.null_shares(counts[None], bounds[None], _nodes_for_rows(counts))[0]
@@ -167,15 +135,11 @@ def null_shares(rows: Sequence[float], cutoffs: Sequence[float]) -> list[float]:
 
 
 def error_level(confidence: float, simultaneous: bool, n_kept: int) -> float:
-    r"""Probability of loss to allow for one feature.
+    """Probability of loss to allow for one feature.
 
-    Suppose M features lie at or above the floor. Each is kept with probability at least 1 - e and at most d
-    are kept, so M (1 - e) ≤ d. The probability that any of them is lost is at most M e ≤ d e / (1 - e),
-    which equals 1 - c for
-
-    .. math:: e = (1 - c) / (d + 1 - c).
-
-    The correction is for d comparisons, however many features there are.
+    If M features at or above the floor are each lost with probability at most e, M (1 - e) ≤ d, because at
+    most d are kept. Any of them is lost with probability at most M e ≤ d e / (1 - e), which is 1 - c for e =
+    (1 - c) / (d + 1 - c).
     """
     error = 1.0 - confidence
     return error / (n_kept + error) if simultaneous else error

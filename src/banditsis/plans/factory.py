@@ -43,14 +43,8 @@ def make_plan(
     rows, or the exact plan if d = "fdr". Unless ``max_samples`` or ``alpha`` is given, the plan names the
     exact plan to follow where that is about as fast.
 
-    By default d is :func:`~banditsis.plans.plan.default_size`, and with ``min_correlation`` all that pass.
-    "fdr" keeps all features in exact runs, because p-values decide afterwards, and the default number in
-    others. The other options are those of :meth:`Plan.optimal`.
-
-    >>> make_plan(10**6, 10**4, 50, budget=0.01).name
-    'optimal'
-    >>> make_plan(10**6, 10**4, min_correlation=0.1).n_keep  # 0: all that pass
-    0
+    By default d is :func:`default_size`, and with ``min_correlation`` 0: all that pass. "fdr" keeps all
+    features in exact runs, because p-values decide afterwards, and the default number in others.
     """
     names = "exact", "max samples", "alpha", "budget", "minimum correlation"
     values = exact or None, max_samples, alpha, budget, min_correlation

@@ -1,6 +1,5 @@
-"""Which features stay after a step: the strongest, or those that the evidence does not rule out.
-
-The second kind of step is that of guaranteed plans, whose steps are also made here.
+"""Which features stay after a step: the strongest, or in guaranteed plans those that the evidence does not
+rule out.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ LATE_GROWTH = 2.0
 
 
 class KeepRule:
-    """Which features stay after a step: the strongest, as many as the step says.
+    """Keeps the strongest features, as many as the step says.
 
-    A feature with too few informative rows is undecided. Undecided features may take up to half of the
-    places, those with the fewest informative rows first, but no place of the ``n_final`` strongest features.
+    Undecided features may take up to half of the places, those with the fewest informative rows first, but no
+    place of the ``n_final`` strongest features.
     """
 
     #: whether the run ends after this step
@@ -62,11 +61,7 @@ class KeepRule:
 
 
 def strongest(strength: Floats, n_keep: int) -> tuple[Indices, float]:
-    """Positions of the largest values, in order, and the smallest of them; ties go to the lower index.
-
-    >>> strongest(np.array([0.1, 0.5, 0.2, 0.2]), 2)
-    (array([1, 2]), 0.2)
-    """
+    """Positions of the largest values, in order, and the smallest of them; ties go to the lower index."""
     if n_keep == 0:
         return np.arange(0), 1.0
     if len(strength) > MANY * n_keep:  # find out among those that a sample shows to be strong
@@ -104,12 +99,7 @@ def evidence_cutoff(
     kurtosis: float | Floats = 3.0,
     sign: float = -1.0,
 ) -> Any:
-    """The smallest \\|r\\| that an evidence step keeps, or with sign 1 the smallest that surely passes.
-
-    >>> step = EvidenceStep(2503, 10, 0.1, 3.0)
-    >>> round(float(evidence_cutoff(step, SamplingDesign.uniform(10**9), 1.0)), 4)  # about 0.1 - 3 / 50
-    0.0403
-    """
+    r"""The smallest \|r\| that an evidence step keeps, or with sign 1 the smallest that surely passes."""
     error = np.sqrt(_variance(step.n_rows, design, step.min_correlation, variance_inflation, kurtosis))
     return np.maximum(0.0, np.tanh(math.atanh(step.min_correlation) + sign * step.z * error))
 
@@ -121,12 +111,12 @@ def _variance(
     variance_inflation: float = 1.0,
     kurtosis: float | Floats = 3.0,
 ) -> Any:
-    r"""Variance of artanh r around its value over all rows, for features with a given correlation.
+    """Variance of artanh r around its value over all rows: :math:`V_y + r^2 (V_x - V_y) / 2` for normal
+    features.
 
-    :math:`V_y + r^2 (V_x - V_y) / 2` for normal features. :math:`V_y` follows from the effective rows. Rows
-    chosen by the response tell less about the standard deviation of the feature, by which the correlation is
-    divided and whose relative variance is :math:`V_x / 2`. The variance of outliers of the response that were
-    not read is added.
+    :math:`V_y` follows from the effective rows. Rows chosen by the response tell less about the standard
+    deviation of the feature, whose relative variance is :math:`V_x / 2`. The variance of outliers of the
+    response that were not read is added.
     """
     rows = design.effective_rows(n_rows), design.scale_rows(n_rows)
     of_product, of_scale = (sampling_variance(m, design.n_rows, 1.0) for m in rows)
@@ -195,7 +185,7 @@ def _expected_cells(steps: Sequence[EvidenceStep], design: SamplingDesign, p: in
 
 
 class EvidenceRule:
-    """Keeps the features that the evidence does not rule out; see :class:`KeepRule`.
+    """Keeps the features that the evidence does not rule out.
 
     ``measure`` is called once, with the scores of the first step, and returns the variance inflation to use.
     """

@@ -88,9 +88,9 @@ def _find_floors(points: Floats, sizes: Sizes, curve: Floats) -> Floats:
 def _lay_out(points: Floats, sizes: Sizes) -> tuple[Floats, Floats]:
     """Rows of each round and features left after it, for plans that use the whole budget.
 
-    The first numbers of a point are the logs of the ratios of the rows of successive rounds; by the others,
-    round l reduces the features by a share proportional to ``exp(split[l])`` of log(p / d). Rows are scaled
-    to the budget and limited to n.
+    In a point, the logs of the ratios of the rows of successive rounds come first; by the others, round l
+    takes a share proportional to ``exp(split[l])`` of log(p / d). Rows are scaled to the budget and limited
+    to n.
     """
     k = (points.shape[1] + 1) // 2
     parts = np.exp(points[:, k - 1 :])
@@ -134,9 +134,8 @@ def _refine(x: Floats, value: float, find_floors: FindFloors) -> tuple[float, Fl
 
 
 def _sweep(x: Floats, value: float, step: float, find_floors: FindFloors) -> tuple[Floats, float]:
-    """Move one number after the other, up and then down, while that lowers the floor.
-
-    Floors of all moves that are left are computed together, because most moves are in vain.
+    """Move one number after the other, up and then down, while that lowers the floor. The floors of all moves
+    that are left are computed together, because most moves are in vain.
     """
     lowest = np.array([MIN_GROWTH] * (len(x) // 2) + [-20.0] * (len(x) - len(x) // 2))
     moves = np.repeat(np.eye(len(x)), 2, axis=0) * step * np.tile([1.0, -1.0], len(x))[:, None]

@@ -491,11 +491,7 @@ def _make_step(step: tuple[Any, ...]) -> Step | EvidenceStep:
 
 
 def default_size(n: int, p: int) -> int:
-    """The paper's number of features to keep, floor(n / log n), but at most half of them.
-
-    >>> default_size(1000, 2000), default_size(1000, 10)
-    (144, 5)
-    """
+    """The paper's number of features to keep, floor(n / log n), but at most half of them."""
     return max(1, min(math.floor(n / math.log(n)), math.ceil(p / 2)))
 
 

@@ -1,12 +1,10 @@
 """Probability that a feature is retained in all rounds of a plan.
 
-The correlations of a feature over growing samples of rows are a Markov chain. Two recursions over rounds
-integrate over its state by Gauss-Legendre quadrature: :func:`null_cutoffs` and :func:`null_shares` forwards,
-for features without signal, which set the cutoffs; :func:`lowest_mean` backwards, for a feature with signal.
-See :mod:`banditsis.plans.detection_floor` for the model.
-
-All functions treat several plans with the same number of rounds at once: arrays have one line for each plan,
-and a column for each round or quadrature node.
+Its correlations over growing samples of rows are a Markov chain, over whose state Gauss-Legendre quadrature
+integrates: :func:`null_cutoffs` and :func:`null_shares` forwards, for features without signal, which set the
+cutoffs; :func:`lowest_mean` backwards, for a feature with signal. Several plans with the same number of
+rounds are treated at once: arrays have one line for each plan, and a column for each round or quadrature
+node.
 """
 
 from __future__ import annotations
@@ -41,11 +39,11 @@ def gauss_legendre(count: int) -> State:
 
 
 def null_cutoffs(rows: Floats, shares: Floats, n_nodes: int) -> Floats:
-    """Cutoffs of \\|u\\| that keep these shares of the features without signal that are left.
+    r"""Cutoffs of \|u\| that keep these shares of the features without signal that are left.
 
-    Without signal ``u_l = artanh(r_l) √rows_l`` is standard normal, and
-    ``u_{l+1} = √(rows_l / rows_{l+1}) u_l + √(1 - rows_l / rows_{l+1}) ε``. The state between rounds is the
-    density of |u| among the features that are kept, at nodes above the cutoff.
+    Without signal ``u_l = artanh(r_l) √rows_l`` is standard normal, and ``u_{l+1} = √(rows_l / rows_{l+1})
+    u_l + √(1 - rows_l / rows_{l+1}) ε``. The state between rounds is the density of the |u| that are kept, at
+    nodes above the cutoff.
     """
     cutoffs = np.empty_like(rows)
     cutoffs[:, 0] = -special.ndtri(0.5 * shares[:, 0])
@@ -134,10 +132,8 @@ def _loss(mean: Floats, bound: Floats, sd: Floats, state: State) -> Floats:
 
 
 def _spread_losses(variances: Floats, bounds: Floats, n_nodes: int) -> State:
-    """Probability of a loss before the last round, as a function of z in the last round.
-
-    Backwards from the last round, ``z_{l-1} = z_l + N(0, V_{l-1} - V_l)`` for any correlation of the feature.
-    Variances must decrease.
+    """Probability of a loss before the last round, as a function of z in the last round; variances decrease.
+    Backwards, ``z_{l-1} = z_l + N(0, V_{l-1} - V_l)`` for any correlation of the feature.
     """
     nodes, weights = gauss_legendre(n_nodes)
     x = w = np.empty((len(bounds), 0))
@@ -177,8 +173,8 @@ def lowest_mean(variances: Floats, bounds: Floats, error: float, n_nodes: int) -
 def predicted_floors(rows: Floats, shares: Floats, n_rows: float, error: float, n_nodes: int) -> Floats:
     """Smallest mean z that survives the expected cutoffs, which features without signal determine.
 
-    ``rows`` and ``n_rows`` are row numbers minus 3, as in the variance of Fisher's z. Rounds that read all
-    rows decide with certainty. Infinite if successive rounds are too similar for this number of nodes.
+    ``rows`` and ``n_rows`` are row numbers minus 3. Infinite if successive rounds are too similar for this
+    number of nodes.
     """
     floors = np.full(len(rows), math.inf)
     apart = np.all(n_nodes * np.sqrt(1.0 - rows[:, :-1] / rows[:, 1:]) >= 8.0, axis=1)

@@ -28,25 +28,18 @@ class CovariateError(ValueError):
 
 @dataclass(frozen=True)
 class Covariates:
-    """Covariates as an orthonormal basis over all rows, which is computed a few rows at a time.
+    """Covariates, finite numbers of shape (n, k), as an orthonormal basis over all rows.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n, k)
-        Finite numbers.
-    centre, basis, offset : ndarray
-        Row i of the basis is ``(values[i] - centre) @ basis - offset``. Its columns have mean 0 and variance
-        1 and are uncorrelated; their number is the rank of the centred covariates.
-    resolution : float
-        A feature with a smaller share of residual variance is treated as a linear combination of covariates.
-    notes : tuple of str
-        Remarks for the result.
+    Row i of the basis is ``(values[i] - centre) @ basis - offset``, computed a few rows at a time. Its
+    columns have mean 0 and variance 1 and are uncorrelated; their number is the rank of the centred
+    covariates.
     """
 
     values: Array
     centre: Floats
     basis: Floats
     offset: Floats
+    #: a feature with a smaller share of residual variance is treated as a linear combination of covariates
     resolution: float
     notes: tuple[str, ...] = ()
 
@@ -70,15 +63,7 @@ class Covariates:
 
 
 def find_basis(values: Array, dtype: np.dtype) -> Covariates:
-    """Find the basis of the covariates, numbers of shape (n, k); ``dtype`` is that of the features.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> levels = np.eye(3)[np.arange(12) % 3]  # with an intercept, one level is redundant
-    >>> find_basis(levels, np.dtype(float)).rank
-    2
-    """
+    """Find the basis of covariates, numbers of shape (n, k); ``dtype`` is that of the features."""
     return _find_basis(values, RESOLUTION[4 if dtype.kind == "f" and dtype.itemsize < 8 else 8])
 
 
@@ -134,16 +119,7 @@ class EncodedCovariates(NamedTuple):
 def encode_covariates(covariates: Any, n: int, *, allow_missing: bool) -> EncodedCovariates:
     """Convert covariates of n rows to numbers: text and categories become indicators of all levels but one.
 
-    They are an array of shape (n,) or (n, k), a frame, or a mapping of names to columns: numbers, booleans,
-    text or categories.
-
-    Examples
-    --------
-    >>> encoded = encode_covariates(["a", "b", "a", "c"], 4, allow_missing=False)
-    >>> encoded.values.tolist()
-    [[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
-    >>> encoded.notes
-    ('covariate 0 was expanded into 2 indicator columns.',)
+    They are an array of shape (n,) or (n, k), a frame, or a mapping of names to columns.
     """
     array = _as_array(covariates, n)
     if array is not None and array.dtype.kind in "fiub":

@@ -173,9 +173,8 @@ class Cox(SampleStatistic):
 
 
 class NullModel(NamedTuple):
-    """The Cox model with the covariates alone; rows are in ``order``, latest time first.
-
-    The first seven fields are those of :func:`~banditsis.kernels.model_free.risk_set_moments`.
+    """The Cox model with the covariates alone; rows are in ``order``, latest time first. The first seven
+    fields are those of :func:`~banditsis.kernels.model_free.risk_set_moments`.
     """
 
     order: Indices

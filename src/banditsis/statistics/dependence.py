@@ -211,13 +211,7 @@ class SlicedWasserstein(SampleStatistic):
 
 
 def _evenly_spread_ranks(n: int) -> Indices:
-    """A permutation σ of n ranks such that the points (i, σ(i)) fill the square evenly.
-
-    Examples
-    --------
-    >>> _evenly_spread_ranks(8)
-    array([6, 3, 0, 5, 2, 7, 4, 1])
-    """
+    """A permutation σ of n ranks such that the points (i, σ(i)) fill the square evenly."""
     positions = GOLDEN_RATIO * (np.arange(n) - (n - 1) / 2) + 0.5
     ranks = np.empty(n, np.intp)
     ranks[np.argsort(positions % 1.0, kind="stable")] = np.arange(n)

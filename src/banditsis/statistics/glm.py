@@ -45,8 +45,8 @@ class ScoreTest(LinearStatistic):
     """Common part of the score tests.
 
     With covariates, the null model is fitted once, to all rows; targets are its residuals, and v contains the
-    variances of the response. Without, its only coefficient is the mean of the rows read, variances are all
-    equal, and targets and weights are those of a correlation.
+    variances of the response. Without, its only coefficient is the mean of the rows read, and targets and
+    weights are those of a correlation.
     """
 
     family: ClassVar[Family]
@@ -298,9 +298,9 @@ def maximise(
 ) -> tuple[Floats, Floats] | None:
     """Maximise a log-likelihood by Newton's method with step halving.
 
-    ``derivatives`` returns the log-likelihood, its gradient and the information matrix at some coefficients.
-    The end is a step that increases the log-likelihood by about half of the tolerance. Returns the
-    coefficients, and the information before the last step; None if there is no convergence.
+    ``derivatives`` returns its value, gradient and information matrix at some coefficients. The last step
+    increases it by about half of the tolerance. Returns the coefficients, and the information before that
+    step; None if there is no convergence.
     """
     beta, (value, gradient, information) = start, derivatives(start)
     for _ in range(100):

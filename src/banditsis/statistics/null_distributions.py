@@ -101,9 +101,8 @@ def rank_kurtosis(n: Any) -> Any:
 
 
 def permutation_null(n: Any, kurtosis: Any) -> BetaNull:
-    """Symmetric beta distribution with variance 1 / (n - 1) and a kurtosis from -2 to 0.
-
-    It is that of a correlation whose response is permuted. Student's t has kurtosis -6 / (n + 1).
+    """Null of a correlation whose response is permuted: symmetric beta, variance 1 / (n - 1), kurtosis -2 to
+    0.
     """
     residual = -6 / kurtosis - 3
     return BetaNull(residual, scale=np.sqrt((n - 1) / (residual + 1)))
@@ -121,15 +120,13 @@ def _log_beta_tail(a: Floats, b: Floats, share: Floats) -> Floats:
 
 
 def _log_tail(a: Floats, b: Floats, share: Floats) -> Floats:
-    r"""Logarithm of :math:`I_{1-s}(a, b)` in the far tail.
-
-    With :math:`x = 1 - s` it is
+    r"""Logarithm of :math:`I_{1-s}(a, b)` in the far tail, with :math:`x = 1 - s`, as
 
     .. math:: \frac{x^a s^{b-1}}{a B(a, b)}
               \int_0^\infty e^{-τ} \Big(1 + \frac xs (1 - e^{-τ/a})\Big)^{b-1} dτ
 
-    In the far tail the last factor is close to an exponential function, which joins :math:`e^{-τ}`; the rest
-    varies so little that Gauss-Laguerre quadrature with four nodes has full precision.
+    The last factor is close to an exponential function, which joins :math:`e^{-τ}`; the rest varies so little
+    that Gauss-Laguerre quadrature with four nodes has full precision.
     """
     odds = (1.0 - share) / share
     slope = (b - 1.0) * odds / a
@@ -177,23 +174,13 @@ class NormalNull(NullDistribution):
 
 @dataclass(frozen=True, eq=False)
 class CorrectedNull(NullDistribution):
-    """A null distribution whose p-values are too small for some features.
-
-    Parameters
-    ----------
-    usual : NullDistribution
-        The distribution for the others.
-    features : ndarray of int
-        Positions of these features.
-    log10 : ndarray
-        Decimal logarithms of their p-values.
-    unknown : float
-        Those of other features are not known up to this one.
-    """
+    """A null distribution, ``usual``, whose p-values are too small for some features."""
 
     usual: NullDistribution
+    #: positions of these features, and decimal logarithms of their p-values
     features: Indices
     log10: Floats
+    #: p-values of other features are not known up to this one
     unknown: float = -np.inf
 
     def take(self, features: Indices) -> Self:
@@ -210,17 +197,11 @@ class CorrectedNull(NullDistribution):
 def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
     r"""Features that are significant after multiple-testing correction, smallest p-value first.
 
-    The number of tests p is the number of features, including those without a p-value (NaN), which are never
-    rejected. The i-th smallest p-value is significant if it or a larger one has :math:`p_{(i)} ≤ i \, α /
-    (p\, c)`: c is 1 for Benjamini and Hochberg ("bh"), and :math:`1 + 1/2 + … + 1/p` for Benjamini and
-    Yekutieli ("by"), which is valid under any dependence. Bonferroni requires :math:`p_{(i)} ≤ α / p`, and
-    Holm that :math:`p_{(j)} ≤ α / (p + 1 - j)` for all j ≤ i.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> reject_nulls(np.log10([0.9, 0.012, 0.001, 0.04]), 0.05, "bh")
-    array([2, 1])
+    The number of tests p includes features without a p-value (NaN), which are never rejected. The i-th
+    smallest p-value is significant if it or a larger one has :math:`p_{(i)} ≤ i \, α / (p\, c)`: c is 1 for
+    Benjamini and Hochberg ("bh"), and :math:`1 + 1/2 + … + 1/p` for Benjamini and Yekutieli ("by"), which is
+    valid under any dependence. Bonferroni requires :math:`p_{(i)} ≤ α / p`; Holm, for all j ≤ i,
+    :math:`p_{(j)} ≤ α / (p + 1 - j)`.
     """
     small = np.flatnonzero(log10_pvalues <= np.log10(level) + 1e-9)  # no other one can be significant
     order = small[np.argsort(log10_pvalues[small], kind="stable")]
@@ -240,14 +221,8 @@ def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
 def adjust_pvalues(log10_pvalues: Floats) -> Floats:
     r"""Decimal logarithms of the q-values of Benjamini and Hochberg: :math:`\min_{j ≥ i} p \, p_{(j)} / j`.
 
-    A feature is in the selection at a false discovery rate if and only if its q-value is at most this rate.
-    Features without a p-value (NaN) count as tests and have no q-value.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> 10 ** adjust_pvalues(np.log10([0.9, 0.012, 0.001, 0.04]))
-    array([0.9       , 0.024     , 0.004     , 0.05333333])
+    A feature is selected at a false discovery rate if and only if its q-value is at most this rate. Features
+    without a p-value (NaN) count as tests and have no q-value.
     """
     order = np.argsort(log10_pvalues)[: np.count_nonzero(~np.isnan(log10_pvalues))]
     scaled = log10_pvalues[order] + np.log10(len(log10_pvalues) / np.arange(1, len(order) + 1))
