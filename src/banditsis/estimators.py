@@ -151,9 +151,8 @@ class Screener(SelectorMixin, BaseEstimator):
         check_flag("avoid_redundancy", self.avoid_redundancy)
         if not self.avoid_redundancy:
             return size, None
-        if isinstance(size, str) or (
-            size is None and self._plan_options().get("min_correlation") is not None
-        ):
+        minimum = self._plan_options().get("min_correlation")
+        if isinstance(size, str) or (size is None and minimum is not None):
             raise ValueError(
                 "avoid_redundancy=True chooses a number of features: set n_features_to_select to an integer."
             )

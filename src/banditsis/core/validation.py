@@ -187,8 +187,7 @@ def check_guarantee_possible(
 
 def check_pvalues(kind: Any, pvalues: object) -> None:
     """Check that a statistic has the p-values that are requested."""
-    if not isinstance(pvalues, bool | np.bool_):
-        raise ValueError(f"pvalues must be True or False, got {pvalues!r}.")
+    check_flag("pvalues", pvalues)
     if pvalues and not kind.has_pvalues():
         raise ValueError(
             f"the null distribution of the statistic {kind.name!r} is not known: omit the p-values, or use a "

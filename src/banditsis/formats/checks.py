@@ -48,15 +48,13 @@ def damaged(path: object, format_name: str, error: Exception) -> Exception:
     return ValueError(f"{path} is not a valid {format_name} file: {reason}; write it again.")
 
 
-def import_optional(module: str, format_name: str, extra: str) -> Any:
+def import_optional(module: str, what: str, extra: str) -> Any:
     """Import an optional library, or explain how to install it."""
     try:
         return import_module(module)
     except ImportError as error:
         package = module.split(".")[0].replace("_", "-")
-        raise ImportError(
-            f"reading {format_name} needs {package}: pip install 'banditsis[{extra}]'"
-        ) from error
+        raise ImportError(f"reading {what} needs {package}: pip install 'banditsis[{extra}]'") from error
 
 
 def check_memory(

@@ -172,24 +172,22 @@ def find_side(file: Opened, wanted: Sequence[str | None], data_columns: Sequence
     return Side(file, columns, ids, key)
 
 
-def _find_ids(
-    file: Opened, data_columns: Sequence[str], taken: Sequence[str]
-) -> tuple[list[str], str | None]:
+def _find_ids(file: Opened, data_columns: Sequence[str], used: Sequence[str]) -> tuple[list[str], str | None]:
     """The columns of sample ids of a file, and the name of the first one if it is a key of both tables.
 
     A key is the first column of unique values with the name of a column of the data. It precedes the usual
-    ids if the data have none, or if they are a default index. ``taken`` columns are something else.
+    ids if the data have none, or if they are a default index. ``used`` columns are something else.
     """
     names = list(file.names)
-    index = [names[k] for k in getattr(file, "index", ()) if names[k] not in taken]
-    excluded = [names.index(name) for name in taken]
+    index = [names[k] for k in getattr(file, "index", ()) if names[k] not in used]
+    excluded = [names.index(name) for name in used]
     usual = index or [names[k] for k in find_id_columns(names, exclude=excluded)]
     own = set(lower_names(data_columns)) if file.has_names and len(names) > 1 else set()
     shared = [name for name, lower in zip(names, lower_names(names), strict=True) if lower in own]
     both_have = usual and (set(usual) <= set(shared) or find_id_columns([*data_columns]))
     if not both_have or _is_default_index(file, usual):
         for name in shared:
-            if name not in usual and name not in taken and _are_keys(_ids_of(file, [name])):
+            if name not in usual and name not in used and _are_keys(_ids_of(file, [name])):
                 return [name], name
     return usual, None
 

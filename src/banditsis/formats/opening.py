@@ -160,11 +160,8 @@ def open_any(data: Any, options: ReadOptions = DEFAULTS, names: Sequence[str] | 
         opened = open_url(str(data), options) if is_url(data) else open_file(data, options)
         opened.new_names, opened.label = names, str(data)
         return opened
-    if (
-        isinstance(data, (list, tuple))
-        and data
-        and all(isinstance(item, (str, os.PathLike)) for item in data)
-    ):
+    items = data if isinstance(data, (list, tuple)) else ()
+    if items and all(isinstance(item, (str, os.PathLike)) for item in items):
         opened = find_opener("index")(data, options)  # several indexes, which are one
         opened.new_names, opened.label = names, " and ".join(map(str, data))
         return opened

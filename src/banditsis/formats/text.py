@@ -172,10 +172,8 @@ def _decoded_lines(path: Path) -> Iterator[str]:
 def _find_fault(line: bytes, number: int) -> str:
     """Why a line cannot be read, and what to do."""
     if len(line) > BLOCK:
-        what = (
-            f"has more than {BLOCK:,} bytes in line {number:,}: write fewer columns or digits, or convert it"
-        )
-        return f"{what} to Parquet"
+        what = f"has more than {BLOCK:,} bytes in line {number:,}"
+        return f"{what}: write fewer columns or digits, or convert it to Parquet"
     if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8"
     if number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):

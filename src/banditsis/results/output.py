@@ -28,21 +28,12 @@ SUMMARY = (
     *("parameters", "notes", "details"),
 )
 EVIDENCE = (
-    *(
-        "by_evidence",
-        "n_covariates",
-        "variance_inflation",
-        "informative_response",
-        "unread",
-        "reach",
-        "one_sided",
-    ),
-    *("no_floor_reason", "no_interval_reason"),
+    *("by_evidence", "n_covariates", "variance_inflation", "informative_response", "unread", "reach"),
+    *("one_sided", "no_floor_reason", "no_interval_reason"),
 )
 #: All that a record may name; nothing else is called when it is read.
-CLASSES = {
-    kind.__name__: kind for kind in (Round, Evidence, About, Effects, NormalNull, BetaNull, CorrectedNull)
-}
+KINDS = Round, Evidence, About, Effects, NormalNull, BetaNull, CorrectedNull
+CLASSES = {kind.__name__: kind for kind in KINDS}
 
 
 class Output:
@@ -143,7 +134,7 @@ def _encode(value: Any) -> Any:
         return {"array": [value.dtype.str, list(value.shape), _pack(value)]}
     if isinstance(value, np.generic):
         return _encode(value.item())
-    if isinstance(value, tuple(CLASSES.values())):
+    if isinstance(value, KINDS):
         return {"object": [type(value).__name__, _encode_fields(value)]}
     if isinstance(value, Mapping):
         return {"mapping": [[key, _encode(item)] for key, item in value.items()]}

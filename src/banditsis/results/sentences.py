@@ -116,14 +116,12 @@ def describe_sampling(result: ScreeningResult) -> str:
 
 def floor_condition(result: ScreeningResult) -> str:
     """The conditions of the detection floor; none if all features that passed were kept."""
-    conditions, evidence = [], result.evidence
+    conditions, evidence, rounds = [], result.evidence, result.rounds
     # Rows that are sampled in strata of the response show the spread of each feature, without covariates.
-    if any(
-        r.inflation is None and r.n_kept < r.n_features and r.n_rows < result.n_rows for r in result.rounds
-    ):
+    if any(r.inflation is None and r.n_kept < r.n_features and r.n_rows < result.n_rows for r in rounds):
         conditions.append("its spread does not depend on the response")
     minimum = result.parameters.get("min_correlation", 0.0)
-    if not evidence.by_evidence or result.rounds[-1].cutoff > minimum:
+    if not evidence.by_evidence or rounds[-1].cutoff > minimum:
         n_kept = evidence.n_candidates or len(result.selected)
         conditions.append(f"fewer than {n_kept:,} others are about as strong")
     return f" if {' and '.join(conditions)}" if conditions else ""

@@ -148,9 +148,8 @@ class TaskSource(Source):
 
     def _task(self, what: str, function: Callable[..., Any], b: int, j: int, *given: Any) -> Any:
         """A task that works on a block."""
-        shape = tuple(
-            int(edges[k + 1] - edges[k]) for edges, k in ((self.row_edges, b), (self.column_edges, j))
-        )
+        ends = self.row_edges[b : b + 2], self.column_edges[j : j + 2]
+        shape = tuple(int(stop - start) for start, stop in ends)
         return _task(what, function, self.blocks[b][j], shape, *given)
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:

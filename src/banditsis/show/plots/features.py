@@ -55,9 +55,8 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
     if "low" in features and n:
         colours = np.where(kinds == "noise", PALE, SKY)
         width = 0.8 if not named else 1.8 if dense else 3
-        axes.hlines(
-            ranks, features["low"], features["high"], color=colours, linewidth=width, label="95% interval"
-        )
+        limits = features["low"], features["high"]
+        axes.hlines(ranks, *limits, color=colours, linewidth=width, label="95% interval")
     for kind, label in style.evidence_labels(result).items():
         chosen = kinds == kind
         if chosen.any():

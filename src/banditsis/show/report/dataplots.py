@@ -152,13 +152,9 @@ def plot_pair(x: Floats, y: Array) -> str:
         names = _class_names(classes, int(width / 6.2))
         labels = [("middle", (k + 0.5) * width, name) for k, name in enumerate(names)]
     ends = [(LEFT + at, TOP + HEIGHT + 13, kind, text) for kind, at, text in labels]
-    ends += [
-        (LEFT - 3, TOP + HEIGHT, "end", _tick(down.min())),
-        (LEFT - 3, TOP + 9, "end", _tick(down.max())),
-    ]
-    drawn = (
-        f'<text class="{kind}" x="{at:.1f}" y="{height}">{text}</text>' for at, height, kind, text in ends
-    )
+    limits = (TOP + HEIGHT, down.min()), (TOP + 9, down.max())
+    ends += [(LEFT - 3, height, "end", _tick(value)) for height, value in limits]
+    drawn = (f'<text class="{kind}" x="{x:.1f}" y="{y}">{text}</text>' for x, y, kind, text in ends)
     rng = np.random.default_rng(0)
     (a, dots_a), (b, dots_b) = _place(across, LEFT, WIDTH, rng), _place(down, TOP + HEIGHT, -HEIGHT, rng)
     dots = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in zip(dots_a, dots_b, strict=True))
