@@ -135,7 +135,6 @@ def _costs(source: Source, keep: int | None) -> list[dict[str, Any]]:
 
 
 def _lines(record: dict[str, Any]) -> dict[str, str]:
-    """The record for readers."""
     height, width = record["chunk"]
     names = [*map(to_single_line, record["first_names"] or ["none"])]
     more = ["…"] if record["first_names"] and record["n_features"] > MAX_NAMES else []

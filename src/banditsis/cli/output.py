@@ -60,7 +60,6 @@ def print_results(results: Sequence[ScreeningResult], seconds: float, *, verbose
 
 
 def _print_features(result: ScreeningResult, limit: int, verbose: bool) -> None:
-    """Print the target and the best features."""
     target = f"{result.about.response}: {sentences.describe_response(result)}"
     print_output(to_single_line(target) + "\n", indent=2)
     if verbose:

@@ -60,7 +60,6 @@ def run(
 
 
 def to_record(plan: Plan, itemsize: int) -> dict[str, Any]:
-    """A plan as plain data, for JSON."""
     return {
         "name": plan.name,
         "n_rows": plan.n_rows,

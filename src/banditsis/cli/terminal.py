@@ -63,7 +63,6 @@ def exit_codes() -> Iterator[None]:
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Print an error message and exit."""
     print_message(f"error: {name_options(message)}", indent=7)
     raise click.exceptions.Exit(code) from None
 

@@ -23,7 +23,6 @@ SMALLEST = 5e-324
 
 
 def count_rows(rows: Rows) -> int:
-    """Number of rows."""
     return rows.stop - rows.start if isinstance(rows, slice) else rows.size
 
 

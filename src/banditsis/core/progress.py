@@ -65,7 +65,6 @@ class Compilation:
             self._seconds += time.perf_counter() - self._started
 
     def announce(self) -> None:
-        """Print the notice, once."""
         if sys.stderr is None or self._announced:
             return
         if sys.stderr.isatty() if self.shown is None else self.shown:

@@ -254,7 +254,6 @@ class Responses(NamedTuple):
     has_missing: bool
 
     def known(self, k: int) -> Array:
-        """In which rows a response is known."""
         return ~find_missing(self.values[:, k])
 
     def keep(self, rows: Indices) -> Responses:

@@ -18,16 +18,7 @@ from banditsis.formats.checks import DAMAGE, allowed_memory, damaged
 from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TEXT, find_format
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.tables import OpenedTable, check_same_columns, match_names
-from banditsis.formats.text import (
-    MISSING,
-    TextFile,
-    inspect_text,
-    is_number,
-    open_text,
-    read_rows,
-    separate_by_tabs,
-    to_number,
-)
+from banditsis.formats.text import TextFile, inspect_text, is_number, read_rows
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.tables import FrameSource, Table, TableSource
@@ -120,7 +111,7 @@ class SideText(OpenedText):
             self.notes[name] = "-9 counts as missing in it"
         known = [None if text in codes else text for text in texts]
         try:
-            return np.array([np.nan if t is None else to_number(t.replace(decimal, ".")) for t in known])
+            return np.array([np.nan if t is None else text.to_number(t.replace(decimal, ".")) for t in known])
         except ValueError:
             return np.array(known, dtype=object)
 
@@ -153,7 +144,6 @@ def open_csv(path: Path, options: ReadOptions) -> OpenedText:
 
 
 def _read_into_memory(files: Sequence[TextFile], texts: Sequence[str], allowed: int) -> list[Any]:
-    """The columns of all files."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -201,7 +191,7 @@ class _Counted:
         data: bytes = self.stream.read(size // 2 if has_blanks else size)
         data += self.stream.readline(text.BLOCK) if has_blanks else b""  # whole lines
         self.budget.spend(self.file.path, len(data))
-        return separate_by_tabs(data) if has_blanks else data
+        return text.separate_by_tabs(data) if has_blanks else data
 
 
 @contextmanager
@@ -209,7 +199,7 @@ def _open_stream(file: TextFile, budget: _Budget) -> Iterator[Any]:
     """What pyarrow reads: the path of a plain file, or a stream; its errors then name the line."""
     path = file.path
     try:
-        with open_text(path) as stream:
+        with text.open_text(path) as stream:
             if file.delimiter == " " or path.suffix.lower() in COMPRESSIONS:
                 yield _Counted(file, stream, budget)
             else:
@@ -264,7 +254,7 @@ def _parse_options(file: TextFile, types: dict[str, Any]) -> dict[str, Any]:
 def _null_values(file: TextFile) -> list[str]:
     from pyarrow import csv as arrow_csv
 
-    return sorted({*arrow_csv.ConvertOptions().null_values, *MISSING, " ", "\t", *file.na})
+    return sorted({*arrow_csv.ConvertOptions().null_values, *text.MISSING, " ", "\t", *file.na})
 
 
 def _check_encoding(table: Any) -> Any:

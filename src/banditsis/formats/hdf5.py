@@ -101,8 +101,6 @@ def _find_filters(dataset: Any) -> tuple[int, ...] | None:
 
 
 class Hdf5Store(Store):
-    """An HDF5 file."""
-
     format_name = "HDF5"
 
     @contextmanager

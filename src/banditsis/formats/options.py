@@ -61,7 +61,6 @@ def check_options(
     one_hot: bool | int = False,
     **options: Any,
 ) -> ReadOptions:
-    """Validate the options that a user passed."""
     of_columns = "names, 1-based numbers or patterns of columns"
     return ReadOptions(
         columns=_as_tuple("columns", columns, of_columns),

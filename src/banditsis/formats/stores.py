@@ -68,7 +68,6 @@ class Store(ABC):
         return f"{self.path}:{array.name}".removesuffix(":/")
 
     def readable(self) -> AbstractContextManager[None]:
-        """Explain errors of reading."""
         return readable(self.path, self.format_name)
 
     def later(self, read: Callable[..., Array], *args: Any) -> Callable[[], Array]:
@@ -256,7 +255,6 @@ class StoredSparseSource(BlockSource):
         return data, indices
 
     def load(self) -> SparseSource:
-        """Read the matrix into memory."""
         parts = *self._read_entries(0, self.n_entries), self.starts
         make = scipy.sparse.csr_array if self.axis == 0 else scipy.sparse.csc_array
         return SparseSource(make(parts, shape=self.shape), self.names)

@@ -217,7 +217,6 @@ def separate_by_tabs(content: bytes) -> bytes:
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell is a number."""
     try:
         to_number(text)
     except ValueError:

@@ -241,7 +241,6 @@ class ArraySource(Source):
         return n_lines <= 8 and self.by_row and n_columns * MAX_SPARSITY >= self.shape[1] * cost
 
     def _column_strips(self, columns: Columns, whole: bool, width: int) -> list[ColumnStrip]:
-        """The columns of each tile."""
         everything = slice(0, self.shape[1])
         if columns is None or not whole:
             pieces = list(chunks(everything if columns is None else columns, width))

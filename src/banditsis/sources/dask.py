@@ -147,7 +147,6 @@ class TaskSource(Source):
     column_edges: Indices
 
     def _task(self, what: str, function: Callable[..., Any], b: int, j: int, *given: Any) -> Any:
-        """A task that works on a block."""
         ends = self.row_edges[b : b + 2], self.column_edges[j : j + 2]
         shape = tuple(int(stop - start) for start, stop in ends)
         return _task(what, function, self.blocks[b][j], shape, *given)

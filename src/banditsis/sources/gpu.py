@@ -177,7 +177,6 @@ class Cells(NamedTuple):
     shift: Any
 
     def take(self, rows: slice, columns: slice) -> Cells:
-        """Some rows and columns, by their positions."""
         chosen, p = self.columns, columns.stop - columns.start
         if p < self.p:
             chosen = import_cupy().arange(*columns.indices(self.p)) if chosen is None else chosen[columns]

@@ -33,7 +33,6 @@ class RowGroup(NamedTuple):
     load: Callable[[Sequence[int], int], Iterable[Any]]
 
     def column(self, number: int) -> Any:
-        """All rows of one column."""
         (column,) = self.load([number], self.n_rows)
         return column
 

@@ -84,14 +84,12 @@ def minus(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of text."""
     lines = ("".join(f"<td>{escape_text(cell)}</td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table>{heading(head)}<tbody>{body}</tbody></table>"
 
 
 def heading(names: Sequence[str]) -> str:
-    """The head of a table."""
     cells = "".join(f'<th scope="col">{escape_text(name)}</th>' for name in names)
     return f"<thead><tr>{cells}</tr></thead>"
 

@@ -41,7 +41,6 @@ LABELS = {
 
 
 def default_title(results: Sequence[ScreeningResult]) -> str:
-    """What the report is about."""
     if len(results) > 1:
         return f"Features associated with {len(results):,} responses"
     return f"Features associated with {results[0].about.response or 'the response'}"
