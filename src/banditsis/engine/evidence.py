@@ -28,10 +28,9 @@ PILOT_CELLS, PILOT_SHARE = 1 << 16, 1 / 100
 
 
 def informative_rows(values: Floats, weights: Floats | None, unread: Floats | None = None) -> Floats:
-    """Number of informative rows of each column.
+    """Number of informative rows of each column, about the population or, given ``unread``, about all rows.
 
-    ``unread`` is the share of the stratum of each row that was not read, if the sample is to represent all
-    rows: those of a stratum that was read to the end are certain.
+    ``unread`` is the share of the stratum of each row that was not read; it is 0 where all of it was.
     """
     weights = np.ones(len(values)) if weights is None else weights
     z = values / np.maximum(np.abs(values).max(axis=0), SMALLEST)

@@ -130,14 +130,13 @@ def _find_ids(source: Source, features: Indices) -> set[int]:
 
 
 def _may_be_ids(name: str, values: Array) -> bool:
-    """Whether distinct integers have the name of an id, constant steps, or would repeat by chance: n random
-    integers of a range R are all distinct with probability exp(-n² / 2R).
-    """
+    """Whether distinct integers have the name of an id, constant steps, or would repeat by chance."""
     from banditsis.formats.options import DEFAULTS  # rarely needed
     from banditsis.formats.tables import may_hold_ids
 
     ordered = np.sort(values.astype(np.float64))
     steps, n, span = np.diff(ordered), len(ordered), float(ordered[-1] - ordered[0]) + 1
+    # n random integers of a range R are all distinct with probability exp(-n² / 2R).
     unlikely = n * n / (2 * span) > math.log(MAX_CHECKED / 0.05)
     return may_hold_ids(name, DEFAULTS) or unlikely or bool((steps == steps[0]).all())
 

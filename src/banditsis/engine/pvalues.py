@@ -49,11 +49,7 @@ def correct_pvalues(
 def _correct(
     source: Source, statistic: Statistic, result: ScreeningResult, rows: Rows, pvalues: bool
 ) -> ScreeningResult:
-    """Check small p-values of a statistic with one response.
-
-    Unless ``pvalues`` are requested, only those of the selected features are checked, and only if these are
-    few. Those that are not checked are not available.
-    """
+    """Check small p-values of one response, and without ``pvalues`` only those of a few selected features."""
     null, notes, details = result.evidence.null_distribution, list[str](), list[str]()
     if null is None:
         return result

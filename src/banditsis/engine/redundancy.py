@@ -78,10 +78,9 @@ def choose_features(
 
 
 def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Floats | None = None) -> Floats:
-    """Pearson correlations among some columns of a source, which are held in memory as float64.
+    """Pearson correlations among some columns of a source; 0 between a constant column and others.
 
-    A missing value counts as the mean of its column, which pulls correlations towards 0. A constant column
-    has correlation 0 with all others and 1 with itself.
+    A missing value counts as the mean of its column, which pulls correlations towards 0.
     """
     order = np.argsort(columns)
     block = np.empty((count_rows(rows), len(columns)), order="F")

@@ -1,11 +1,8 @@
 """Loops over cells, compiled by Numba: arrays in, arrays filled. They do not validate, allocate or print.
 
 Sums are computed over *tiles*: strips of contiguous memory inside one flat array, which are pieces of rows
-(``row_moments``) or of columns (``column_moments``). Cells that are not contiguous are packed first
-(``gather``).
-
-Modules are imported on first use, as ``kernels.ranks`` after ``from banditsis import kernels``, because
-importing Numba takes as long as screening a gigabyte.
+(``row_moments``) or of columns (``column_moments``); other cells are packed first (``cells.gather``). Modules
+are imported on first use, because importing Numba takes as long as screening a gigabyte.
 """
 
 import sys

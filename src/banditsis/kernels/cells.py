@@ -10,7 +10,7 @@ import numpy as np
 from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise, prefetch
 
-#: Cells that are packed between the request of a cell and its use.
+#: Cells that are packed between the request of a cell and its use, so bandwidth is the limit, not latency.
 CELLS_AHEAD = 128
 #: Bits of a half-precision number: the exponent, whose bits are all set in infinities and NaN; the fraction.
 EXPONENT, FRACTION = 0x7C00, 0x03FF
@@ -20,10 +20,7 @@ UNIT = np.float32(2.0**112)
 
 @elementwise
 def gather(flat: Array, starts: Array, offsets: Array, begin: int, tile: Array) -> None:
-    """Fill ``tile[k, j] = flat[starts[begin + k] + offsets[j]]`` for the strips (rows or columns) left.
-
-    Cells are prefetched while others are packed, so packing is limited by bandwidth instead of latency.
-    """
+    """Fill ``tile[k, j] = flat[starts[begin + k] + offsets[j]]`` for the strips (rows or columns) left."""
     last, step = starts.size - 1, 1 + CELLS_AHEAD // max(offsets.size, 1)
     for k in range(min(tile.shape[0], starts.size - begin)):
         here = starts[begin + k]
@@ -44,10 +41,7 @@ def _half_to_float(bits: int) -> Any:
 
 @elementwise
 def convert_half(flat: Array, starts: Array, tile: Array) -> None:
-    """Fill ``tile`` (strips, m), float32, with the strips of half-precision cells that begin at ``starts``.
-
-    Cells are read as their bits, uint16, and converted in registers, because NumPy converts them slowly.
-    """
+    """Fill ``tile`` (strips, m), float32, with half-precision cells, read as their bits (NumPy is slow)."""
     for k in range(starts.size):
         x, line = flat[starts[k] : starts[k] + tile.shape[1]], tile[k]
         largest = np.uint16(0)
@@ -83,10 +77,7 @@ def replace_missing(
 
 @elementwise
 def subtract_missing_genotypes(packed: Array, values: Array, out: Array) -> None:
-    """Subtract the rows of ``values`` (samples, s) with a missing genotype in line k from ``out[k]``.
-
-    A byte has two bits for each of four samples; 1 is a missing genotype.
-    """
+    """Subtract rows of ``values`` (samples, s) from ``out[k]`` where line k has 1, a missing genotype."""
     for k in range(packed.shape[0]):
         line, total = packed[k], out[k]
         for b in range(line.size):

@@ -1,9 +1,8 @@
 """Sums over tiles whose columns are contiguous: Σz, Σzy, Σz² and the like, with z = x - shift.
 
-Column k of a tile is ``flat[starts[k] : starts[k] + rows]``; ``shift`` has shape (columns,), ``y``
-(rows,), and ``out`` (lines, columns). A column is reduced in vector lanes, in the dtype of the data
-for at most ``PANEL`` rows, and then added to float64. Four columns are reduced together, so y is loaded once
-for four.
+Column k of a tile is ``flat[starts[k] : starts[k] + rows]``; ``shift`` has shape (columns,), ``y`` (rows,),
+and ``out`` (lines, columns). A column is reduced in vector lanes, for at most ``PANEL`` rows in the dtype of
+the data, and then added to float64. Four columns are reduced together, so y is loaded once for four.
 """
 
 from __future__ import annotations

@@ -36,9 +36,8 @@ def moments(
 ) -> None:
     """Add the lines that :class:`Weights` promises to ``out`` (lines, pairs), with ``z = x·x' - shift``.
 
-    ``base``, ``linear`` and ``presence`` are (columns, rows). Missing cells are left out if there is
-    ``presence``. ``Σz⁴`` is added to ``fourth``. ``work`` is scratch (2, rows). Numba compiles each
-    combination of what is None separately.
+    ``base``, ``linear`` and ``presence`` are (columns, rows), and ``work`` is scratch (2, rows). Missing
+    cells are left out if there is ``presence``. Numba compiles each combination of what is None separately.
     """
     q, weights, z, present = linear.shape[0], linear[0], work[0], work[1]
     for t in range(first.size):
@@ -80,10 +79,7 @@ def _product(a: Array, b: Array) -> Any:
 
 @elementwise
 def add_triangle(product: Array, top: int, offsets: Array, lead: int, out: Array) -> None:
-    """Add the upper triangle to the sums of all features.
-
-    ``product[i, j]`` belongs to the columns ``top + i`` and ``top + j``.
-    """
+    """Add the upper triangle of products of columns from ``top`` on to the sums of all features."""
     for i in range(product.shape[0]):
         line = product[i, i + lead :]
         sums = out[offsets[top + i] : offsets[top + i + 1]]

@@ -38,10 +38,7 @@ def spearman(block: Array, ranks: Array, squares: float, scratch: Scratch, out: 
 
 @elementwise
 def between(ranks: Array, order: Array, a: int, b: int, c: int) -> float:
-    """Sum of |r - s| over the pairs of two neighbouring runs of ties, ``a`` to ``b`` and ``b`` to ``c``.
-
-    The ranks of a run ascend, so one pass over both is enough.
-    """
+    """Sum of |r - s| over pairs of neighbouring runs of ties, whose ranks ascend: a to b and b to c."""
     if b - a == 1 and c - b == 1:
         return float(abs(ranks[order[a]] - ranks[order[b]]))
     below, above = 0.0, 0.0  # sums of the first run's ranks up to the current rank and above it
@@ -62,10 +59,9 @@ def between(ranks: Array, order: Array, a: int, b: int, c: int) -> float:
 def chatterjee(
     block: Array, places: Array, ranks: Array, spread: float, sorted_x: Array, scratch: Scratch, out: Array
 ) -> None:
-    """Chatterjee's ξ; ``places`` sort the response, ``ranks`` are its maximum ranks in that order.
+    """Chatterjee's ξ, with ties the mean over all orders of the tied rows, and the number of distinct values.
 
-    With ties in the feature, ξ is the mean over all orders of the tied rows. Lines of ``out``: ξ, and the
-    number of distinct values.
+    ``places`` sort the response, ``ranks`` are its maximum ranks in that order.
     """
     n, order = ranks.size, scratch[0]
     for k in range(out.shape[1]):
@@ -99,12 +95,11 @@ def tied_pairs(size: int) -> float:
 def kendall(
     block: Array, response: Any, free: Array, sorted_x: Array, code: Array, scratch: Scratch, out: Array
 ) -> None:
-    """Kendall's τ-b; the response is what :meth:`Kendall.prepare` returns.
-
-    Lines of ``out``: τ-b, and 1 / its null standard error. The arrays before ``scratch`` are overwritten.
+    """Kendall's τ-b, and 1 / its null standard error; the response is what :meth:`Kendall.prepare` returns.
 
     Every pair without ties is either concordant or an inversion. Rows with equal responses are numbered in
     the order of x and are not counted as inversions, nor are rows with equal x, because sorting is stable.
+    Arrays before ``scratch`` are overwritten.
     """
     (places, groups, starts, ties), n, order = response, block.shape[1], scratch[0]
     pairs, tied = tied_pairs(n), ties[0]
@@ -142,8 +137,7 @@ def count_inversions(code: Array, spare: Array) -> float:
     """Number of inversions of a permutation of 0, 1, …, which is overwritten.
 
     Values are partitioned by one bit after the other, the highest first, keeping their order otherwise: a
-    pair is an inversion if the first value has the bit and the second does not. Parts of 64 consecutive
-    values are counted with the bits of one word.
+    pair is an inversion if the first value has the bit and the second does not.
     """
     n, level = code.size, WORD
     while (1 << level) < n:

@@ -193,8 +193,7 @@ def pairwise_moments(
 def find_shifts(flat: Array, starts: Array, least: float, limit: float, ends: Array, shift: Array) -> bool:
     """Fill the mean of each column, or its value if it is constant; return whether sums need no scale.
 
-    They need none if all values are finite and the largest distance of a column from its mean is at least
-    ``least`` and below the ``limit``.
+    They need none if all are finite and distances from the mean reach ``least`` but not the ``limit``.
     """
     m = shift.size
     low, high = ends[0, :m], ends[1, :m]

@@ -59,10 +59,7 @@ def column_moments(
 def row_moments(
     matrix: Arrays, chosen: Arrays, y: Array, fourth: Array | None, presence: Array | None, out: Array
 ) -> None:
-    """Add ``Σx, Σxy, Σx²`` over some rows to ``out`` (columns, lines), and Σx⁴ to ``fourth``.
-
-    ``y[k]`` belongs to ``rows[k]``.
-    """
+    """Add ``Σx, Σxy, Σx²`` over some rows, to which y belongs, to ``out`` (columns, lines), and Σx⁴."""
     (indptr, indices, data), (rows, place) = matrix, chosen
     for k in range(rows.size):
         start, end = np.uint64(indptr[rows[k]]), np.uint64(indptr[rows[k] + 1])

@@ -36,10 +36,8 @@ def sampling_variance(n_rows: float, n: int, variance_inflation: float) -> float
 
 
 def is_undecided(informative: Floats, n_rows: int, least: float = MIN_INFORMATIVE) -> Array:
-    """Which features have fewer than ``least`` informative rows, and fewer than an ordinary one has of n. In
-    a very small sample only features that are constant are undecided.
-    """
-    ordinary = n_rows / ORDINARY_KURTOSIS
+    """Which features have fewer than ``least`` informative rows, and fewer than an ordinary one has of n."""
+    ordinary = n_rows / ORDINARY_KURTOSIS  # of a very small sample, only constant features are undecided
     return np.asarray(informative < (min(least, ordinary) if ordinary >= MIN_INFORMATIVE else 0.99))
 
 
@@ -138,8 +136,7 @@ def error_level(confidence: float, simultaneous: bool, n_kept: int) -> float:
     """Probability of loss to allow for one feature.
 
     If M features at or above the floor are each lost with probability at most e, M (1 - e) ≤ d, because at
-    most d are kept. Any of them is lost with probability at most M e ≤ d e / (1 - e), which is 1 - c for e =
-    (1 - c) / (d + 1 - c).
+    most d are kept. Any of them is lost with probability at most M e ≤ d e / (1 - e), the ``error`` allowed.
     """
     error = 1.0 - confidence
     return error / (n_kept + error) if simultaneous else error

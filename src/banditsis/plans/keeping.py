@@ -45,7 +45,7 @@ class KeepRule:
     def keep(self, step: Any, strength: Floats, informative: Floats | None) -> tuple[Indices, float]:
         """Positions of the features that stay, in order, and the strength that the others did not reach.
 
-        ``strength`` and the number of ``informative`` rows, if that is known, are of each remaining feature.
+        ``strength`` and ``informative`` rows, if these are known, are of each remaining feature.
         """
         n_keep, undecided = int(step.n_keep), np.empty(0, np.intp)
         if informative is not None and n_keep < len(strength):
@@ -111,8 +111,7 @@ def _variance(
     variance_inflation: float = 1.0,
     kurtosis: float | Floats = 3.0,
 ) -> Any:
-    """Variance of artanh r around its value over all rows: :math:`V_y + r^2 (V_x - V_y) / 2` for normal
-    features.
+    """Variance of artanh r around its value over all rows; :math:`V_y + r^2 (V_x - V_y) / 2` for normal data.
 
     :math:`V_y` follows from the effective rows. Rows chosen by the response tell less about the standard
     deviation of the feature, whose relative variance is :math:`V_x / 2`. The variance of outliers of the

@@ -89,8 +89,7 @@ def _lay_out(points: Floats, sizes: Sizes) -> tuple[Floats, Floats]:
     """Rows of each round and features left after it, for plans that use the whole budget.
 
     In a point, the logs of the ratios of the rows of successive rounds come first; by the others, round l
-    takes a share proportional to ``exp(split[l])`` of log(p / d). Rows are scaled to the budget and limited
-    to n.
+    takes a share proportional to ``exp(split[l])`` of log(p / d). Rows are scaled and limited to n.
     """
     k = (points.shape[1] + 1) // 2
     parts = np.exp(points[:, k - 1 :])

@@ -171,10 +171,9 @@ def lowest_mean(variances: Floats, bounds: Floats, error: float, n_nodes: int) -
 
 
 def predicted_floors(rows: Floats, shares: Floats, n_rows: float, error: float, n_nodes: int) -> Floats:
-    """Smallest mean z that survives the expected cutoffs, which features without signal determine.
+    """Smallest mean z that survives the cutoffs to expect; infinite if rounds are too similar for the nodes.
 
-    ``rows`` and ``n_rows`` are row numbers minus 3. Infinite if successive rounds are too similar for this
-    number of nodes.
+    ``rows`` and ``n_rows`` are row numbers minus 3.
     """
     floors = np.full(len(rows), math.inf)
     apart = np.all(n_nodes * np.sqrt(1.0 - rows[:, :-1] / rows[:, 1:]) >= 8.0, axis=1)

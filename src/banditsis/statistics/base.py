@@ -219,10 +219,7 @@ class Effects(NamedTuple):
 
 
 def find_effects(scores: Floats, factors: Floats, null: NullDistribution | None) -> Effects:
-    """Effects from scores and the factors that turn them into effect sizes.
-
-    NaN where a factor is 0 or the effect size is beyond the range of float64.
-    """
+    """Effects from scores and factors that turn them into effects; NaN if a factor is 0 or not finite."""
     known = np.isfinite(factors) & (factors != 0)
     factors = np.where(known, factors, np.nan)
     errors = np.full(scores.shape, np.nan) if null is None else null.standard_errors(scores)

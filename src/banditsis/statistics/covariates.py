@@ -31,8 +31,7 @@ class Covariates:
     """Covariates, finite numbers of shape (n, k), as an orthonormal basis over all rows.
 
     Row i of the basis is ``(values[i] - centre) @ basis - offset``, computed a few rows at a time. Its
-    columns have mean 0 and variance 1 and are uncorrelated; their number is the rank of the centred
-    covariates.
+    columns have mean 0 and variance 1 and are uncorrelated; their number is the rank.
     """
 
     values: Array

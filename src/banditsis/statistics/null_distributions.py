@@ -101,9 +101,7 @@ def rank_kurtosis(n: Any) -> Any:
 
 
 def permutation_null(n: Any, kurtosis: Any) -> BetaNull:
-    """Null of a correlation whose response is permuted: symmetric beta, variance 1 / (n - 1), kurtosis -2 to
-    0.
-    """
+    """Null of a permuted correlation: symmetric beta, variance 1 / (n - 1), kurtosis from -2 to 0."""
     residual = -6 / kurtosis - 3
     return BetaNull(residual, scale=np.sqrt((n - 1) / (residual + 1)))
 

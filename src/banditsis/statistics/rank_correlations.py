@@ -156,10 +156,7 @@ class Chatterjee(SampleStatistic):
     )
 
     def prepare(self, y: Floats) -> tuple[Array, Floats, float, float]:
-        """Order of the response, maximum ranks in that order, 2 Σ l (n - l), and 1 / the standard error of ξ.
-
-        The last is NaN if too many responses are equal.
-        """
+        """Order of y, maximum ranks in it, 2 Σ l (n - l), and 1 / standard error: NaN with too many ties."""
         n, places = len(y), np.argsort(y, kind="stable")
         from_here_on = rank_values(-y, ties="max")
         spread = 2.0 * float((from_here_on * (n - from_here_on)).sum(dtype=np.float64))

@@ -84,8 +84,8 @@ class TailTest:
         return abs(third) / math.sqrt(self.n) * DEVIATION**3 / 6 + abs(fourth) / self.n * DEVIATION**4 / 24
 
     def _log_tail(self, feature: Sample, deviation: float) -> float:
-        """By the saddlepoint, with draws from the one with lighter tails. Draws vary more than a permutation,
-        most if the values drawn have heavy tails and their weights do not.
+        """By the saddlepoint, with draws from the sample with lighter tails: of heavy ones they vary too
+        much.
         """
         assert self.response is not None
         lighter, heavier = sorted((self.response, feature), key=lambda sample: sample.kurtosis)
