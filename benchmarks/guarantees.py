@@ -15,7 +15,7 @@ import numpy as np
 
 from banditsis import Interactions, Plan, screen
 from banditsis.core.parallel import Workers, count_jobs
-from banditsis.plans.factory import make_plan
+from banditsis.plans import make_plan
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import SumContext
 from banditsis.statistics import Pearson

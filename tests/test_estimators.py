@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from banditsis import SIS, BanditSIS, IterativeSIS
-from banditsis.plans.factory import ALL_ROWS_READ
+from banditsis.plans import ALL_ROWS_READ
 
 REPEATED = "the default number of features depends on the number of rows, not on their weights"
 

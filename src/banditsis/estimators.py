@@ -34,8 +34,8 @@ from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.opened import is_labelled
 from banditsis.formats.opening import is_sparse, open_features, open_source
+from banditsis.plans import make_plan
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.factory import make_plan
 from banditsis.plans.plan import Plan, default_size
 from banditsis.results.result import ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults

@@ -8,8 +8,8 @@ import pytest
 
 from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.sampling import Strata
+from banditsis.plans import make_plan
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.factory import make_plan
 from reference import correlations, simulate
 
 

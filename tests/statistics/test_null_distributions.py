@@ -10,7 +10,7 @@ from scipy.special import betaln
 from statsmodels.stats.multitest import multipletests
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
-from banditsis.plans.factory import make_plan
+from banditsis.plans import make_plan
 from banditsis.statistics.null_distributions import BetaNull, NormalNull
 
 rng = np.random.default_rng(5)

@@ -10,7 +10,7 @@ import numpy as np
 
 from banditsis.cli.terminal import check_confidence, print_output, table_of_columns, usage_errors
 from banditsis.core.formatting import LINE_WIDTH, format_bytes, format_share, wrap
-from banditsis.plans.factory import make_plan
+from banditsis.plans import make_plan
 from banditsis.plans.plan import Plan
 
 

@@ -30,8 +30,8 @@ from banditsis.formats.join import find_place
 from banditsis.formats.opening import find_format, is_url, local_path
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.targets import Dataset, open_dataset
+from banditsis.plans import check_exclusive, make_plan
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.factory import check_exclusive, make_plan
 from banditsis.plans.plan import Plan, default_size
 from banditsis.results.result import Interrupted, ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults

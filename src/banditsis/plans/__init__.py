@@ -1,1 +1,101 @@
-"""Plans: how many rows each round reads and how many features it keeps."""
+"""Plans: how many rows each step reads and how many features it keeps; `make_plan` makes any of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral
+
+from banditsis.core.validation import check_integer, check_real
+from banditsis.plans.design import SamplingDesign
+from banditsis.plans.plan import Plan, default_size
+
+DEFAULT_ALPHA = 0.5
+#: Why all rows are read if the user does not say what to read: p-values need them, or they take no longer.
+NEEDS_ALL_ROWS = "all rows were read, because a false discovery rate needs the p-value of every feature."
+ALL_ROWS_READ = "all rows were read, because that is about as fast here as reading a sample."
+
+
+def make_plan(
+    n: int,
+    p: int,
+    d: int | str | None = None,
+    *,
+    exact: bool = False,
+    max_samples: int | float | None = None,
+    alpha: float | None = None,
+    budget: int | float | None = None,
+    min_correlation: float | None = None,
+    confidence: float = 0.95,
+    discard: float = 0.5,
+    rereads: bool = False,
+    pvalues: bool = False,
+    n_selected: int | None = None,
+    design: SamplingDesign | None = None,
+) -> Plan:
+    """Make the plan for n rows and p features that keeps d of them.
+
+    The options of :meth:`Plan.exact`, :meth:`Plan.subsample` (``max_samples``, a number or a fraction of the
+    rows), :meth:`Plan.paper` (``alpha``), :meth:`Plan.optimal` (``budget``) and :meth:`Plan.guaranteed`
+    (``min_correlation``) are mutually exclusive. Without any of them the plan is the paper's with α = 0.5 in
+    fewer rounds (:meth:`Plan.with_few_steps`), the optimal plan of the same cost if the statistic rereads its
+    rows, or the exact plan if d = "fdr". Unless ``max_samples`` or ``alpha`` is given, the plan names the
+    exact plan to follow where that is about as fast.
+
+    By default d is :func:`default_size`, and with ``min_correlation`` 0: all that pass. "fdr" keeps all
+    features in exact runs, because p-values decide afterwards, and the default number in others.
+    """
+    names = "exact", "max samples", "alpha", "budget", "minimum correlation"
+    values = exact or None, max_samples, alpha, budget, min_correlation
+    check_exclusive(dict(zip(names, values, strict=True)))
+    by_fdr = isinstance(d, str)
+    size = None if isinstance(d, str) or d is None else check_integer("the number of features to keep", d, 1)
+    if min_correlation is not None:
+        plan = Plan.guaranteed(n, p, size, min_correlation, confidence, design=design)
+        return _or_exact(plan, plan.as_exact(), "the guarantee")
+    size = default_size(max(n, 3), p) if size is None else size
+    everything = Plan.exact(n, p, p if by_fdr else size).rereading(rereads)
+    if exact:
+        return everything
+    if max_samples is not None:
+        return Plan.subsample(n, p, size, _count_samples(max_samples, n)).rereading(rereads)
+    if alpha is not None:
+        return Plan.paper(n, p, size, alpha, discard).rereading(rereads)
+    if budget is not None:
+        plan = Plan.optimal(
+            n, p, size, budget, rereads=rereads, pvalues=pvalues, n_selected=n_selected, design=design
+        )
+        return _or_exact(plan, everything, f"a budget of {budget!r}")
+    if by_fdr:  # the threshold of Benjamini and Hochberg depends on all p-values, and no sample has these
+        return replace(everything, why_exact=NEEDS_ALL_ROWS)
+    paper = Plan.paper(n, p, size, DEFAULT_ALPHA, discard)
+    plan = replace(paper.with_few_steps(), uniform=False)
+    if rereads:
+        plan = Plan.optimal(n, p, size, paper.cells, rereads=True, design=design)
+    return replace(plan, or_exact=everything, why_exact=ALL_ROWS_READ)
+
+
+def _or_exact(plan: Plan, everything: Plan, request: str) -> Plan:
+    """The plan, or another that reads all rows if that is about as fast as what the user asked for."""
+    why = f"all rows were read, because that is about as fast here as {request}; the result is exact."
+    return replace(plan, or_exact=everything, why_exact=why)
+
+
+def check_exclusive(options: Mapping[str, object]) -> None:
+    """Raise if more than one of these options is set, that is, not None."""
+    given = [name for name, value in options.items() if value is not None]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} are mutually exclusive: choose one of them.")
+
+
+def _count_samples(max_samples: int | float, n: int) -> int:
+    if isinstance(max_samples, Integral):
+        return check_integer("max_samples", max_samples, min(3, n), n)
+    m = math.ceil(check_real("max_samples", max_samples, 0, 1, high_included=True) * n)
+    if m < min(3, n):
+        raise ValueError(
+            f"max_samples = {max_samples:g} is {m} of the {n:,} rows, but screening needs at least 3: use a "
+            "larger fraction, or give a number of rows."
+        )
+    return m
