@@ -85,13 +85,10 @@ def costs_table(records: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def compared_plans(plan: Plan) -> dict[str, Plan]:
-    """The plan, others of the same cost, and the exact one.
-
-    A guaranteed plan reads until its promise is kept, so a plan of the same cost promises something else.
-    """
+    """The plan, others of the same cost, and the exact one."""
     n, p, d, cells = plan.n_rows, plan.n_features, plan.n_keep or 1, plan.cells
     plans = {"this plan": plan}
-    if not plan.by_evidence:
+    if not plan.by_evidence:  # else it reads until its promise is kept, and others promise something else
         plans["optimal, same cost"] = Plan.optimal(n, p, d, cells)
         plans["subsample, same cost"] = Plan.subsample(n, p, d, cells // p)
     return plans | {"full SIS (exact)": Plan.exact(n, p, d)}

@@ -91,10 +91,7 @@ def prepare_streams() -> None:
 
 
 def print_output(text: str, indent: int | None = None) -> None:
-    """Print on standard output; end quietly if its reader has closed it, as ``head`` does.
-
-    The text is wrapped on a terminal if its further lines have an ``indent``.
-    """
+    """Print on standard output, wrapped if ``indent`` is set; end quietly if its reader has closed it."""
     try:
         _print(text, sys.stdout, indent)
     except BrokenPipeError:

@@ -16,10 +16,7 @@ R = TypeVar("R")
 
 
 def count_jobs(n_jobs: int | None) -> int:
-    """Convert ``n_jobs`` to a number of threads.
-
-    ``None``: every core that this process may use, up to ``OMP_NUM_THREADS``, which joblib and clusters set.
-    """
+    """The number of threads; None stands for all cores of the process, up to ``OMP_NUM_THREADS``."""
     if n_jobs is not None and (isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__")):
         raise TypeError(f"n_jobs must be an integer or None, got {n_jobs!r}.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

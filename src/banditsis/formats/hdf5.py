@@ -29,11 +29,7 @@ DEFLATE, SHUFFLE = 1, 2  # HDF5's filter numbers
 
 
 class Hdf5Source(BlockSource):
-    """A chunked dataset of an HDF5 file.
-
-    The HDF5 library runs one thread at a time. Chunks with common filters are only fetched under its lock and
-    decompressed outside it.
-    """
+    """A chunked dataset of an HDF5 file; chunks with common filters are decompressed by all threads."""
 
     def __init__(self, store: Hdf5Store, dataset: Any, names: Sequence[str] | None = None) -> None:
         self.store, self.dataset, self.names = store, dataset, names
@@ -70,7 +66,7 @@ class Hdf5Source(BlockSource):
                     if stored.filter_mask == (1 << len(self._filters)) - 1:  # no filter was applied
                         self._check_size(stored.size)
                     skipped, data = dataset.id.read_direct_chunk((top, left))
-                    return self._decode(data, skipped)
+                    return self._decode(data, skipped)  # outside the lock of the library
             return np.asarray(dataset[top : top + height, left : left + width])
 
     def _decode(self, data: Any, skipped: int) -> Array:

@@ -48,10 +48,7 @@ def open_plink(path: Path, options: ReadOptions) -> OpenedMatrix:
 
 
 def read_entries(path: Path) -> list[Any]:
-    """The columns of a ``.bim`` or ``.fam`` file, which blanks or tabs separate, as Arrow columns of text.
-
-    There may be millions of lines. GEMMA appends further phenotypes to a ``.fam`` file.
-    """
+    """The columns of a ``.bim`` or ``.fam`` file, separated by blanks or tabs, as Arrow columns of text."""
     if not path.exists():
         raise FileNotFoundError(
             f"{path} is missing: PLINK's .bed, .bim and .fam files must be in one folder."
@@ -60,9 +57,9 @@ def read_entries(path: Path) -> list[Any]:
     content = separate_by_tabs(path.read_bytes().decode("utf-8", "replace").encode()).strip()
     if not content:
         raise ValueError(f"{path} is empty.")
-    width = max(N_COLUMNS, len(content.split(b"\n", 1)[0].split()))
+    width = max(N_COLUMNS, len(content.split(b"\n", 1)[0].split()))  # GEMMA appends phenotypes
     names = list(map(str, range(width)))
-    with readable(path, "PLINK"):
+    with readable(path, "PLINK"):  # by pyarrow, because there may be millions of lines
         table = csv.read_csv(
             pa.BufferReader(content),
             csv.ReadOptions(column_names=names, block_size=MAX_LINE),

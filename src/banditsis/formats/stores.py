@@ -129,11 +129,7 @@ class Store(ABC):
 
 
 def open_matrix(store: Store, where: object, inner: str, options: ReadOptions) -> OpenedMatrix:
-    """Open an array, or the matrix of a group, with the names, ids and columns that are next to it.
-
-    Columns that are not features are vectors of a value for each row. The coordinate of the rows contains ids
-    if it is text.
-    """
+    """Open an array, or the matrix of a group, with the names, ids and vectors that are next to it."""
     if inner and inner not in store.root:
         choices = ", ".join(sorted(store.arrays(store.root))[:5]) or "none"
         raise ValueError(f"{store.path} has no array {inner}; its arrays are: {choices}.")

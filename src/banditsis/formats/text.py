@@ -123,10 +123,7 @@ def find_delimiter(path: Path, line: str) -> str:
 
 
 def _split_lines(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the last line of each row and its cells, which may contain quoted line ends.
-
-    Blank lines are left out.
-    """
+    """Yield the last line number and the cells of each row, which may have line ends; skip blank lines."""
     lines = (line.strip() if delimiter == " " or line.isspace() else line for line in lines)
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=delimiter == " ")
     try:

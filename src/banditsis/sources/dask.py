@@ -224,9 +224,8 @@ def _add_in_order(parts: list[Any]) -> Any:
 class DaskSource(TaskSource):
     """A Dask array with dense or sparse blocks, or a Dask frame.
 
-    Each pass has one task for each block that it touches: it runs the kernels of this package in one thread
-    where the block is, and returns its sums. Blocks in memory (persisted) are read in random rows; others are
-    read whole, in random order, so only those that a plan needs are loaded.
+    Blocks in memory (persisted) are read in random rows; others are read whole, in random order, so only
+    those that a plan needs are loaded.
     """
 
     def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:

@@ -66,11 +66,8 @@ class GenotypeSource(BlockSource):
         return block.reshape(len(block), -1)[:, first : first + rows.stop - rows.start].T
 
     def calibrate(self, rows: Rows) -> Calibration:
-        """Shift by a whole number of copies if all rows are read, so sums are integers.
-
-        A sample of rows has sums of fourth powers too, which need the mean.
-        """
-        if count_rows(rows) < self.shape[0]:
+        """Shift by a whole number of copies if all rows are read, so sums are integers."""
+        if count_rows(rows) < self.shape[0]:  # sums of fourth powers need the mean
             return super().calibrate(rows)
         self._check_size()
         first = np.zeros((self.shape[1], WORD), np.uint8)

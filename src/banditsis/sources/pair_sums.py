@@ -1,7 +1,4 @@
-"""Products of pairs of columns: their order, names and calibration, and their sums.
-
-The sums of all pairs are matrix products; those of a few pairs are computed one by one.
-"""
+"""Products of pairs of columns: their order, names, calibration and sums, together or one by one."""
 
 from __future__ import annotations
 
@@ -123,10 +120,7 @@ class PairCalibration(Calibration):
 
 @_may_overflow
 def calibrate_pairs(block: Floats, order: PairOrder, dtype: np.dtype) -> PairCalibration:
-    """Calibrate all features from pilot rows of all base columns.
-
-    Columns are shifted by their means, and products only if needed: those are then summed one by one.
-    """
+    """Calibrate all features from pilot rows of base columns; products are shifted only if needed."""
     p = int(order.offsets[-1])
     finite = np.isfinite(block)
     if not finite.all():
@@ -217,13 +211,11 @@ class Term(NamedTuple):
 
 
 def add_products(block: Array, weights: Weights, triangle: Triangle, out: Floats, workers: Workers) -> None:
-    """Add the sums of pairs of columns to ``out`` (lines × features), without pairwise deletion.
-
-    Panels have a fixed size and separate sums, so the result does not depend on the number of threads.
-    """
+    """Add the sums of pairs of columns to ``out`` (lines × features), without pairwise deletion."""
     n, m = block.shape
     edges = np.linspace(0, n, -(-n // ROWS[block.itemsize]) + 1).astype(int).tolist()
     parts, terms = [slice(a, b) for a, b in pairwise(edges)], _terms(block, weights, workers)
+    # Panels have a fixed size and separate sums, so the result does not depend on the number of threads.
     workers.run([(_add_panel, terms, parts, top, triangle, out) for top in range(0, m, PANEL)])
 
 

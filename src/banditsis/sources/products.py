@@ -118,12 +118,10 @@ def fourth_line(weights: Weights, out: Floats) -> Floats | None:
 def _add_moments(
     strips: Strips, shift: Array, weights: Weights, edges: Indices, out: Floats, place: int = 0
 ) -> None:
-    """Add the sums of groups of rows for a single weight of each row, in the dtype of the data.
-
-    Cells with offsets are copied to a buffer that stays in the cache, a few strips at a time.
-    """
+    """Add the sums of groups of rows for a single weight of each row, in the dtype of the data."""
     memory, starts, along_rows, offsets = strips
     fourth, y = out if weights.fourth else None, _first_weights(weights, shift)
+    # Cells with offsets are copied to a buffer that stays in the cache, a few strips at a time.
     buffer = np.empty((24 if along_rows else 4, offsets.size), memory.dtype)
     buffer_starts = np.arange(len(buffer)) * offsets.size
     cells, sums = (memory, starts, offsets), (shift, (y, edges), fourth, place, out)

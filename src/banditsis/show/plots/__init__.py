@@ -1,7 +1,4 @@
-"""Plots of screening results: each function draws on Matplotlib Axes, which it returns.
-
-Plots of a run (its rounds, and the cells it read) are here, and plots of features in ``features.py``.
-"""
+"""Plots of results, which draw on Matplotlib Axes and return them; those of rounds and cells are here."""
 
 from __future__ import annotations
 

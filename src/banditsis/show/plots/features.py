@@ -164,10 +164,7 @@ def _place_features(p: int, chromosomes: Any) -> tuple[Indices, Indices, list[st
 
 
 def _label_points(axes: Axes, names: Sequence[str], x: Array, y: Floats) -> None:
-    """Label the first points by short names where there is room, and leave out ticks that overlap.
-
-    The axes must be complete, because room for labels depends on their limits and on the layout.
-    """
+    """Label the first points where there is room on the complete axes, and leave out ticks that overlap."""
     middle = sum(axes.get_xlim()) / 2
     figure: Any = axes.figure.figure
     figure.draw_without_rendering()  # lays it out

@@ -1,8 +1,4 @@
-"""Screening results as one self-contained HTML page that needs no network.
-
-All text from the data is escaped, and a Content-Security-Policy with the hashes of the page's own script and
-style keeps the browser from running anything else.
-"""
+"""Screening results as one self-contained HTML page that needs no network."""
 
 from __future__ import annotations
 
@@ -60,6 +56,7 @@ def render(
 ) -> str:
     """The page as text, with the values of each response, and a limit for the features in all tables."""
     style, script = _asset("page.css"), _asset("page.js")
+    # Text from the data is escaped; in addition, the browser runs no other script than the page's own.
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
