@@ -8,6 +8,7 @@ import statsmodels.api as sm
 from scipy.stats import chi2
 
 from banditsis import Plan, screen
+from banditsis.statistics.moments import Elimination, whiten
 
 rng = np.random.default_rng(5)
 N, P = 240, 8
@@ -94,3 +95,10 @@ def test_scores_and_pvalues(statistic, covariates, weights, cells, container):
     scores, pvalues = np.array(found).T
     np.testing.assert_allclose(result.scores, scores * np.sqrt(shares), atol=1e-5 if single else 1e-9)
     np.testing.assert_allclose(usual_pvalues(result), pvalues, rtol=2e-3 if single else 1e-6)
+
+
+def test_a_gram_matrix_is_eliminated_and_whitened():
+    found = Elimination.start(np.array([[4.0], [2.0], [3.0]])).run(np.array([[1e-9], [1e-9]]))
+    assert found.pivots.ravel().tolist() == [4, 2]  # 3 - 2² / 4
+    assert found.residuals(np.array([[2.0], [1.5]])).ravel().tolist() == [2, 0.5]
+    assert whiten(np.diag([4.0, 0.0, 1.0])).shape == (2, 3)

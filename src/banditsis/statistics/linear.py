@@ -150,10 +150,7 @@ class LinearStatistic(Statistic):
         return ready.fit(rows) if self.rank else ready
 
     def rescale(self, rows: Rows) -> Self:
-        """Centre by the median of a sample, which is robust to outliers, and scale by a power of two.
-
-        The scale is exact in floating point, and keeps the squares of the response from overflowing.
-        """
+        """Centre by the median of a sample, which is robust, and scale by a power of two, which is exact."""
 
         def find_ends(part: Rows) -> tuple[Floats, Floats]:
             values = self.values(part)
@@ -259,10 +256,9 @@ class LinearStatistic(Statistic):
         return None
 
     def effect_factors(self, found: Moments, response: int, scale: Floats) -> Floats | None:
-        """Factors that turn scores into effect sizes, or None if there are none.
+        """Factors that turn scores into effect sizes, or None; 0 or NaN for a feature without an effect size.
 
-        The sums are of ``z = scale · x - shift``. The factor is 0 or NaN for a feature without an effect
-        size, such as a constant one.
+        The sums are of ``z = scale · x - shift``.
         """
         factors = self.effects(found, response)
         if factors is None:
@@ -306,10 +302,9 @@ class LinearStatistic(Statistic):
         return ScoreParts(self.targets(rows)[:, :1], self.design(rows) if self.rank else None)
 
     def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats:
-        """Squared influence of each row on artanh of the score of each column of a block.
+        """Squared influence of rows with sampling weights on artanh of the score of each column of a block.
 
-        Rows have sampling weights. NaN for constant columns. Not known for covariates and
-        missing values together.
+        NaN for constant columns; not known for covariates and missing values together.
         """
         x, y = np.asarray(block, np.float64), self.scaled(rows)[:, response]
         if self.rank == 0:

@@ -131,13 +131,6 @@ class Elimination(NamedTuple):
     """Gaussian elimination of variables, which leaves the Schur complement; each feature has a Gram matrix.
 
     The last dimension are the features; it is 1 if the Gram matrix is the same for all of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = Elimination.start(np.array([[4.0], [2.0], [3.0]])).run(np.array([[1e-9], [1e-9]]))
-    >>> found.pivots.ravel(), found.residuals(np.array([[2.0], [1.5]])).ravel()
-    (array([4., 2.]), array([2. , 0.5]))
     """
 
     #: Products of each variable with itself and those after it, given those before: upper triangles.
@@ -187,8 +180,7 @@ class Elimination(NamedTuple):
 class Gram:
     """The Gram matrix of [A B z], for all targets and features, given the sums and the summary of the rows.
 
-    A feature is a linear combination of the design if its residual variance is a smaller share than the
-    ``resolution``.
+    A feature depends on the design if its residual variance is a smaller share than the ``resolution``.
     """
 
     def __init__(self, layout: Layout, sums: Floats, summary: Floats, resolution: float) -> None:
@@ -313,12 +305,6 @@ def whiten(gram: Floats) -> Floats:
     r"""Matrix T with :math:`T G T^\top = I`, with as many rows as G has rank; given its upper triangle.
 
     Then :math:`b^\top G^+ c = (Tb)^\top (Tc)`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> whiten(np.diag([4.0, 0.0, 1.0])).shape
-    (2, 3)
     """
     scale = ratio(np.ones(len(gram)), np.sqrt(np.maximum(np.diag(gram), 0.0)))
     values, vectors = np.linalg.eigh(gram * scale * scale[:, None], "U")

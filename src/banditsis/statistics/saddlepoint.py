@@ -243,10 +243,8 @@ class Sample:
 
     @cached_property
     def atoms(self) -> Atoms:
-        """Its distribution."""
         return find_atoms(self.values)
 
     @cached_property
     def draws(self) -> DrawnSum:
-        """Sums of independent draws from it."""
         return DrawnSum(self.atoms)
