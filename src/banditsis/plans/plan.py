@@ -453,9 +453,8 @@ class Plan:
                 f"{head} if there is no signal, at most {self.max_cells:,};\n"
                 f"drops features {step.z:.2f} standard errors (later more) below {step.min_correlation:g}"
             )
-        return (
-            f"{head};\neach step reads all rows so far again" if self.rereads and self.n_steps > 1 else head
-        )
+        again = ";\neach step reads all rows so far again" if self.rereads and self.n_steps > 1 else ""
+        return head + again
 
     def __str__(self) -> str:
         head = wrap(self.headline(), LINE_WIDTH, 2)

@@ -85,10 +85,8 @@ class MeanVariance(SampleStatistic):
         return codes.astype(np.uint32), sizes.astype(np.float64)
 
     def score_block(self, block: Floats, prepared: tuple[Array, Floats]) -> Floats:
-        scores, counts = np.empty(block.shape[1]), np.empty_like(prepared[1])
-        kernels.model_free.mean_variance(
-            block.T, *prepared, counts, kernels.sorting.make_scratch(len(block)), scores
-        )
+        scores, scratch = np.empty(block.shape[1]), kernels.sorting.make_scratch(len(block))
+        kernels.model_free.mean_variance(block.T, *prepared, np.empty_like(prepared[1]), scratch, scores)
         return scores
 
 
