@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,8 @@ BY_BITS = "index"
 #: Rows of a block, of the smallest full one, and of the smallest.
 BLOCK, SMALL_BLOCK, WORD = 1 << 13, 1 << 10, 64
 N_MOMENTS, WIDTH = 5, 16  # of the kernels, which are not imported to read a folder
+#: Columns that one thread encodes.
+COLUMNS_AT_ONCE = 8 * WIDTH
 #: Bytes of bits that threads share before they wait for each other.
 BYTES_AT_ONCE = 1 << 28
 #: Features whose bits are used together: for few queries a long run of them, which memory delivers faster,
@@ -78,9 +81,9 @@ def draw_signs(seed: int, block: Block) -> Array:
 def encode_panel(columns: Array, blocks: Sequence[Block], seed: int, code: Array, moments: Floats) -> None:
     """Fill the bits (words, features) and moments (5 × blocks, features) of some features, one a line."""
 
-    def encode_block(block: Block) -> None:
+    def encode_block(block: Block, first: int) -> None:
         signs = draw_signs(seed, block)
-        for low in range(0, len(columns), WIDTH):
+        for low in range(first, min(first + COLUMNS_AT_ONCE, len(columns)), WIDTH):
             part = slice(low, low + WIDTH)
             cells = columns[part, block.start : block.stop]
             cells = cells.astype(np.float32) if cells.dtype == np.float16 else cells
@@ -90,7 +93,8 @@ def encode_panel(columns: Array, blocks: Sequence[Block], seed: int, code: Array
             code[block.word : block.word + len(bits), part] = bits
             moments[N_MOMENTS * block.number : N_MOMENTS * (block.number + 1), part] = found
 
-    map_in_threads(encode_block, blocks)
+    pieces = product(blocks, range(0, len(columns), COLUMNS_AT_ONCE))
+    map_in_threads(lambda piece: encode_block(*piece), pieces)
 
 
 class Part(NamedTuple):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import secrets
 import shutil
+import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,15 +25,20 @@ from banditsis.formats.checks import to_text
 from banditsis.formats.join import find_place, read_columns
 from banditsis.formats.opening import META, find_prefix, is_index, local_path, open_any
 from banditsis.formats.options import Patterns, ReadOptions, check_options
-from banditsis.index.folder import ANNOTATION, BITS, CELLS, HEAD, MOMENTS, PART, Folder, Record
+from banditsis.index.folder import ANNOTATION, BITS, CELLS, HEAD, MOMENTS, PART, Folder, Record, Written
 from banditsis.index.order import count_head_rows, order_rows
 from banditsis.index.reader import IndexSource
 from banditsis.index.sketch import N_MOMENTS, WORD, encode_panel, make_blocks
+from banditsis.sources.array import CACHE_LINE
 from banditsis.sources.base import Source
+from banditsis.sources.memmap import MappedSource
 
 __all__ = ["build_index"]
 
 DEFAULT_MEMORY, MIN_MEMORY = 1 << 30, 16_000_000
+#: Folder of temporary files, rows that are transposed together, and errors of a full disk.
+SCRATCH, ROWS_AT_ONCE = "scratch", 1 << 10
+NO_SPACE = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 
 
 def build_index(
@@ -103,46 +111,55 @@ def build_index(
     ...     BanditSIS(2).fit(source, y[source.original_rows]).result_.selected
     array([42,  7])
     """
-    destination = Path(destination)
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
     if memory < MIN_MEMORY:
         raise ValueError(f"the memory limit must be at least {MIN_MEMORY:,} bytes (16 MB), got {memory:,}.")
-    existing = IndexSource(destination) if append else None
-    if existing is None:
-        _check_destination(data, destination, force)
-    elif force:
+    if append and force:
         raise ValueError("an index is either replaced or appended to: set force or append, not both.")
+    destination = Path(destination)
+    existing = IndexSource(destination) if append else None
     seed = resolve_seed(np.random.default_rng() if random_state is None else random_state)
     options = check_options(
         columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory
     )
-    folder = destination.with_name(f"{destination.name}.{secrets.token_hex(4)}.partial")
-    folder.mkdir()  # raises if it exists, so what is removed below is ours
-    try:
-        (folder / "scratch").mkdir()
+    with _new_folder(data, destination, existing, force) as folder:
         target = target if target is not None or existing is None else existing.target
-        opened = _open(data, target, options._replace(scratch=folder / "scratch"))
-        if existing is not None:
-            _check_same_features(opened.source, existing)
+        opened = _open(data, target, options._replace(scratch=folder / SCRATCH))
+        dtype = opened.source.dtype if existing is None else _check_same_features(opened.source, existing)
         with report_progress(progress, "indexing", "bytes") as report, Workers(count_jobs(None)):
-            dtype = opened.source.dtype if existing is None else existing.dtype
-            _write_folder(opened, np.dtype(dtype), seed, memory, folder, report)
-        shutil.rmtree(folder / "scratch")
-        if existing is not None:
-            os.rename(folder, destination / f"{PART}{len(existing.parts)}")  # raises if it exists by now
-            return destination
-        _check_destination(data, destination, force)  # again, because writing takes a while
-        _move(folder, destination)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            _write_folder(opened, dtype.newbyteorder("="), seed, memory, folder, report)
     return destination
 
 
-def _check_same_features(source: Source, existing: IndexSource) -> None:
-    """Raise if rows of a source cannot be appended to an index."""
-    own, other = (None if names is None else list(names) for names in (source.names, existing.names))
+@contextmanager
+def _new_folder(data: Any, destination: Path, existing: IndexSource | None, force: bool) -> Iterator[Path]:
+    """Yield a new temporary folder, which becomes the index or a part of it; delete it after an error."""
+    if existing is None:
+        _check_destination(data, destination, force)
+    folder = destination.with_name(f"{destination.name}.{secrets.token_hex(4)}.partial")
+    folder.mkdir()  # raises if it exists, so what is removed below is ours
+    try:
+        (folder / SCRATCH).mkdir()
+        yield folder
+        shutil.rmtree(folder / SCRATCH)
+        if existing is not None:
+            os.rename(folder, destination / f"{PART}{len(existing.parts)}")  # raises if it exists by now
+        else:
+            _check_destination(data, destination, force)  # again, because writing takes a while
+            _move(folder, destination)
+    except OSError as error:
+        if error.errno in NO_SPACE:  # the system does not name the file
+            raise OSError(error.errno, os.strerror(error.errno), str(destination)) from error
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_same_features(source: Source, existing: IndexSource) -> np.dtype:
+    """The type of the cells of an index; raise if rows of a source cannot be appended to it."""
+    own, other = list(source.names or ()), list(existing.names or ())
     if own != other or source.shape[1] != existing.shape[1]:
-        pairs = zip(own or (), other or (), strict=False)
+        pairs = zip(own, other, strict=False)
         different = next((f": {a!r} instead of {b!r}" for a, b in pairs if a != b), "")
         raise ValueError(
             f"the new rows have {source.shape[1]:,} features, and the index {existing.shape[1]:,}: they must "
@@ -153,23 +170,22 @@ def _check_same_features(source: Source, existing: IndexSource) -> None:
             f"the new rows are {source.dtype}, which the {existing.dtype} of the index cannot hold: convert "
             f"them to {existing.dtype} first."
         )
+    return existing.dtype
 
 
 def _check_destination(data: Any, destination: Path, force: bool) -> None:
     """Raise if the folder cannot be written, or has something that may not be replaced."""
+    path, parent = local_path(data), destination.absolute().parent
     if destination.name in ("", ".."):
         raise ValueError(
             f"{destination} is not a name for a folder: use, for example, {destination / 'data.index'}."
         )
-    if not destination.absolute().parent.is_dir():
-        raise FileNotFoundError(
-            f"the folder {destination.absolute().parent} does not exist: create it first."
-        )
-    path = local_path(data)
-    if path is not None and destination.exists() and path.resolve().is_relative_to(destination.resolve()):
-        raise ValueError(f"{destination} contains the data to be indexed: choose another name.")
+    if not parent.is_dir():
+        raise FileNotFoundError(f"the folder {parent} does not exist: create it first.")
     if not destination.exists() and not destination.is_symlink():
         return
+    if path is not None and path.resolve().is_relative_to(destination.resolve()):
+        raise ValueError(f"{destination} contains the data to be indexed: choose another name.")
     if not force:
         raise FileExistsError(
             f"{destination} exists: choose another name, or replace it (--force, force=True)."
@@ -191,6 +207,20 @@ def _is_ours(folder: Path) -> bool:
         files = {META}
     others = [entry for entry in folder.iterdir() if entry.name not in files]
     return all(re.fullmatch(rf"{PART}\d+", entry.name) and _is_ours(entry) for entry in others)
+
+
+def _move(folder: Path, destination: Path) -> None:
+    """Move the folder to its destination, and a folder that it replaces out of the way."""
+    replaced = folder.with_suffix(".replaced")
+    if destination.exists():
+        os.rename(destination, replaced)
+    try:
+        os.rename(folder, destination)
+    except OSError:
+        if replaced.exists():
+            os.rename(replaced, destination)
+        raise
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 class Data(NamedTuple):
@@ -224,23 +254,21 @@ def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
 def _write_folder(
     data: Data, dtype: np.dtype, seed: int, memory: int, folder: Path, report: Callable[[int, int], None]
 ) -> None:
-    n, p = data.source.shape
+    """Write all files of an index, the description last."""
+    (n, p), by_row = data.source.shape, {"target": data.y, "ids": data.ids}
     order, sizes = order_rows(n, data.y, np.random.default_rng(seed))
     heads = count_head_rows(sizes or [n])
     vectors = {"original_rows": order, "names": data.source.names}
     vectors |= {ANNOTATION + name: values for name, values in data.source.annotations.items()}
-    vectors |= {
-        name: None if values is None else np.asarray(values)[order]
-        for name, values in (("target", data.y), ("ids", data.ids))
-    }
+    vectors |= {name: np.asarray(values)[order] for name, values in by_row.items() if values is not None}
     for name, values in vectors.items():
         if values is not None:
             _write_vector(folder, name, np.asarray(values))
     starts = np.cumsum([0, *sizes[:-1]])
     first = np.concatenate([np.arange(a, a + rows) for a, rows in zip(starts, heads, strict=True)])
-    _write_cells(data.source, dtype.newbyteorder("="), order, first, seed, memory, folder, report)
-    names = sorted(file.name for file in folder.iterdir() if file.is_file())
-    files = {name: Folder(str(folder)).checksum(name) for name in names}
+    written = _write_cells(data.source, dtype, order, first, seed, memory, folder, report)
+    names = sorted(file.name for file in folder.iterdir() if file.is_file() and file.name != CELLS)
+    files = {name: Folder(str(folder)).checksum(name) for name in names} | {CELLS: written}
     Record((n, p), seed, data.name, data.target, tuple(sizes), tuple(heads), files).write(folder)
 
 
@@ -252,7 +280,16 @@ def _write_vector(folder: Path, name: str, values: Array) -> None:
         texts = [None if value is None or value != value else to_text(value) for value in values.tolist()]
         (folder / f"{name}.json").write_text(json.dumps(texts), encoding="utf-8")
     else:
-        np.save(folder / f"{name}.npy", values.astype(values.dtype.newbyteorder("=")))
+        _create(folder / f"{name}.npy", values.dtype.newbyteorder("="), values.shape)[:] = values
+
+
+def _create(path: Path, dtype: Any, shape: tuple[int, ...]) -> Array:
+    """A new file that is mapped into memory; its space is reserved, or else a full disk kills the process."""
+    array: Array = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    if hasattr(os, "posix_fallocate"):
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return array
 
 
 def _write_cells(
@@ -264,46 +301,47 @@ def _write_cells(
     memory: int,
     folder: Path,
     report: Callable[[int, int], None],
-) -> None:
+) -> Written:
     """Write all rows by column in an order, the first ones by row, and their bits, some columns at a time."""
     (n, p), blocks = source.shape, make_blocks(source.shape[0])
     size, width = n * p * dtype.itemsize, max(1, min(p, memory // 4 // (n * dtype.itemsize)))
     panels = [slice(low, min(low + width, p)) for low in range(0, p, width)]
-    share = source.bytes_touched(n, width, scattered=False) / source.bytes_touched(n, p, scattered=False)
-    # Otherwise each byte is read, written and read again.
-    is_direct = len(panels) * share <= 3
+    # Columns that are read together with a panel. Scratch files pay off if they would be read many times.
+    others = max(source.chunk[1], CACHE_LINE // dtype.itemsize if source.by_row else 1) - 1
+    is_direct = len(panels) * min(width + others, p) <= 3 * p
     _check_disk_space(folder, (1 + (not is_direct)) * size + (len(first) * dtype.itemsize + n // 8) * p)
     tick = add_up(report, size if is_direct else 2 * size)
+    parts = [(source, panel) for panel in panels]
     if not is_direct:
-        _scatter(source, dtype, panels, memory, folder / "scratch", tick)
-    shapes: dict[str, tuple[Any, int]] = {
-        HEAD: (dtype, len(first)),
-        BITS: (np.uint64, sum(block.size for block in blocks) // WORD),
-        MOMENTS: (np.float64, N_MOMENTS * len(blocks)),
-    }
-    head, bits, moments = (
-        np.lib.format.open_memmap(folder / name, "w+", kind, (lines, p))
-        for name, (kind, lines) in shapes.items()
-    )
+        parts = _scatter(source, dtype, panels, memory, folder / SCRATCH, tick)
+    head = _create(folder / HEAD, dtype, (len(first), p))
+    bits = _create(folder / BITS, np.uint64, (sum(block.size for block in blocks) // WORD, p))
+    moments = _create(folder / MOMENTS, np.float64, (N_MOMENTS * len(blocks), p))
+    memory_of_panels = np.empty((width, n), dtype)  # one line for each column
     with open(folder / CELLS, "xb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": True, "shape": (n, p)}
         np.lib.format.write_array_header_1_0(file, header)
-        for panel in panels:
-            if is_direct:
-                cells = np.empty((panel.stop - panel.start, n), dtype)  # one line for each column
-                for start, block in _read_blocks(source, panel, memory):
-                    cells[:, start : start + len(block)] = block.T
-            else:
-                path = folder / "scratch" / f"panel_{panel.start}"
-                cells = np.ascontiguousarray(np.fromfile(path, dtype).reshape(n, -1).T)
-                path.unlink()
+        file.flush()
+        checksum = Folder(str(folder)).checksum(CELLS).crc32
+        for panel, part in zip(panels, parts, strict=True):
+            cells = memory_of_panels[: panel.stop - panel.start]
+            for start, block in _read_blocks(*part, memory):
+                _transpose(block, cells[:, start : start + len(block)])
             map_in_threads(lambda column: np.copyto(column, column[order]), cells)
             file.write(cells.data)
+            checksum = zlib.crc32(cells.data, checksum)
             encode_panel(cells, blocks, seed, bits[:, panel], moments[:, panel])
             head[:, panel] = cells[:, first].T
             tick(cells.nbytes)
-    for array in (head, bits, moments):
-        array.flush()
+        return Written(file.tell(), checksum)
+
+
+def _transpose(block: Array, out: Array) -> None:
+    """Copy the rows of a block to columns, some at a time, which stay in the cache."""
+    starts = range(0, len(block), ROWS_AT_ONCE)
+    map_in_threads(
+        lambda low: np.copyto(out[:, low : low + ROWS_AT_ONCE], block[low : low + ROWS_AT_ONCE].T), starts
+    )
 
 
 def _scatter(
@@ -313,13 +351,17 @@ def _scatter(
     memory: int,
     scratch: Path,
     tick: Callable[[int], None],
-) -> None:
-    """Write each panel of columns to a file of its own, row by row."""
+) -> list[tuple[Source, slice]]:
+    """Write each panel of columns to a file of its own, row by row; return what reads them."""
+    paths = [scratch / f"panel_{panel.start}" for panel in panels]
     for _, block in _read_blocks(source, slice(0, source.shape[1]), memory):
-        for panel in panels:
-            with open(scratch / f"panel_{panel.start}", "ab") as file:
+        for path, panel in zip(paths, panels, strict=True):
+            with open(path, "ab") as file:
                 file.write(np.ascontiguousarray(block[:, panel], dtype).data)
         tick(block.size * dtype.itemsize)
+    shapes = [(source.shape[0], panel.stop - panel.start) for panel in panels]
+    arrays = [np.memmap(path, dtype, "r", shape=shape) for path, shape in zip(paths, shapes, strict=True)]
+    return [(MappedSource(array), slice(0, array.shape[1])) for array in arrays]
 
 
 def _check_disk_space(folder: Path, needed: int) -> None:
@@ -340,17 +382,3 @@ def _read_blocks(source: Source, columns: slice, memory: int) -> Iterator[tuple[
     for start in range(0, n, step):
         yield start, source.read(slice(start, min(n, start + step)), columns)
         source.release()
-
-
-def _move(folder: Path, destination: Path) -> None:
-    """Move the folder to its destination, and a folder that it replaces out of the way."""
-    replaced = folder.with_suffix(".replaced")
-    if destination.exists():
-        os.rename(destination, replaced)
-    try:
-        os.rename(folder, destination)
-    except OSError:
-        if replaced.exists():
-            os.rename(replaced, destination)
-        raise
-    shutil.rmtree(replaced, ignore_errors=True)
