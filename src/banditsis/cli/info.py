@@ -59,9 +59,7 @@ def _verify(path: str, source: Source) -> None:
         damaged = find_damaged_files(path, bar)
     if damaged:
         files = ", ".join(damaged[:3]) + (", …" if len(damaged) > 3 else "")
-        raise ValueError(
-            f"{path} is damaged: the checksum of {files} is wrong; build it again, with --force."
-        )
+        raise ValueError(f"{path} is damaged: the checksum of {files} is wrong; build it again with --force.")
 
 
 def _describe(path: str, source: Source) -> dict[str, Any]:

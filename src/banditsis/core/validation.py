@@ -138,9 +138,7 @@ def resolve_seed(random_state: Any) -> int:
     with contextlib.suppress(TypeError, ValueError):
         if not isinstance(random_state, bool):
             return int(np.random.default_rng(random_state).integers(2**53))
-    raise TypeError(
-        f"random_state must be an integer, a Generator, a RandomState or None, got {random_state!r}."
-    )
+    raise TypeError(f"random_state must be an integer, Generator, RandomState or None, got {random_state!r}.")
 
 
 def check_shape(source: Source) -> None:
@@ -149,9 +147,7 @@ def check_shape(source: Source) -> None:
     if p == 0:
         raise ValueError(f"the data have 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if n < MIN_ROWS:
-        raise ValueError(
-            f"the data have {n} row(s), but screening needs at least {MIN_ROWS} (n_samples={n})."
-        )
+        raise ValueError(f"the data have {n} row(s); screening needs at least {MIN_ROWS} (n_samples={n}).")
 
 
 def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> Plan:

@@ -43,11 +43,9 @@ def load_npy(path: Path) -> Array:
     if array.dtype.names is not None:
         fields = ", ".join(array.dtype.names[:5])
         raise TypeError(f"{path} holds records ({fields}): save its fields as the columns of one matrix.")
-    n_bytes, expected = path.stat().st_size, array.offset + array.nbytes
-    if n_bytes != expected:
-        raise ValueError(
-            f"{path} has {n_bytes:,} bytes, and its header declares {expected:,}: save it again."
-        )
+    size, expected = path.stat().st_size, array.offset + array.nbytes
+    if size != expected:
+        raise ValueError(f"{path} has {size:,} bytes, and its header declares {expected:,}: save it again.")
     return array
 
 

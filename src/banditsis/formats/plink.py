@@ -50,9 +50,7 @@ def open_plink(path: Path, options: ReadOptions) -> OpenedMatrix:
 def read_entries(path: Path) -> list[Any]:
     """The columns of a ``.bim`` or ``.fam`` file, separated by blanks or tabs, as Arrow columns of text."""
     if not path.exists():
-        raise FileNotFoundError(
-            f"{path} is missing: PLINK's .bed, .bim and .fam files must be in one folder."
-        )
+        raise FileNotFoundError(f"{path} is missing: the .bed, .bim and .fam files must be in one folder.")
     check_is_file(path)
     content = separate_by_tabs(path.read_bytes().decode("utf-8", "replace").encode()).strip()
     if not content:

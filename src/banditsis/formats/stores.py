@@ -320,9 +320,7 @@ def _open_matrix(store: Store, matrix: str, expected: tuple[int, int], names: li
     shape = tuple(int(length) for length in (node.shape if is_dense else node.attrs["shape"]))
     if shape != expected:
         n, p = expected
-        raise ValueError(
-            f"{where} has shape {shape}, and the file has {n:,} observations and {p:,} variables."
-        )
+        raise ValueError(f"{where} has shape {shape}, and the file {n:,} observations and {p:,} variables.")
     if is_dense:
         return store.open_dense(where, node, names)
     source = StoredSparseSource(store, node, expected, names)

@@ -310,9 +310,7 @@ class ScreeningResult(Output):
             raise ValueError(f"no detection floor: {self.evidence.no_floor_reason}.")
         if (reach := self.evidence.reach) is not None:
             if confidence > 0.95:
-                raise ValueError(
-                    "the detection floor of a run on an index is known for confidence 0.95 only."
-                )
+                raise ValueError("the detection floor of a run on an index is known at confidence 0.95 only.")
             return min(1.0, max(reach, self.rounds[-1].cutoff))
         evidence, rounds, n = self.evidence, self.rounds, self.n_rows
         # The number of features that pass by evidence is not fixed in advance, so all features count.
