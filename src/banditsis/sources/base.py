@@ -49,10 +49,6 @@ class Calibration:
         return Calibration(self.shift[columns], self.scale[columns])
 
 
-def ignore_progress(cells: int) -> None:
-    """A ``tick`` that does nothing."""
-
-
 class SumContext(NamedTuple):
     """What a pass over the data needs besides rows, columns and weights."""
 
@@ -62,7 +58,7 @@ class SumContext(NamedTuple):
     out: Floats
     workers: Workers
     #: called with the number of cells that have been added
-    tick: Callable[[int], None] = ignore_progress
+    tick: Callable[[int], None] = lambda cells: None
 
 
 def split_groups(edges: Indices) -> Iterator[tuple[int, slice]]:

@@ -110,11 +110,6 @@ def _add_group(strips: Strips, block: Array | None, shift: Array, weights: Weigh
         add(strips, block, shift, weights, out)
 
 
-def fourth_line(weights: Weights, out: Floats) -> Floats | None:
-    """The line of the sums for Σz⁴, the last one; None if it is not asked for."""
-    return out[-1] if weights.fourth else None
-
-
 def _add_moments(
     strips: Strips, shift: Array, weights: Weights, edges: Indices, out: Floats, place: int = 0
 ) -> None:

@@ -23,7 +23,6 @@ from banditsis.sources.base import (
     split_groups,
 )
 from banditsis.sources.blocks import BlockSource
-from banditsis.sources.products import fourth_line
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.weights import Weights
 
@@ -151,7 +150,8 @@ class SparseSource(BlockSource):
         given: tuple[Any, ...]
         if w.n_linear == 1 and v is None and (scale == 1).all():
             kernel = kernels.sparse.row_moments if self.by_row else kernels.sparse.column_moments
-            given = np.ascontiguousarray(linear[:, 0]), fourth_line(w, sums.T), presence
+            fourth = sums.T[-1] if w.fourth else None
+            given = np.ascontiguousarray(linear[:, 0]), fourth, presence
         else:
             kernel = kernels.sparse.products
             row_weights = np.empty(0) if v is None else np.ascontiguousarray(v)

@@ -194,7 +194,8 @@ def to_numbers(column: Any, kind: Any) -> Array:
     if isinstance(column, np.ndarray):
         return column
     if column.type != kind:
-        column = _decode(column).cast(kind)
+        stored = getattr(column.type, "value_type", None)  # of a dictionary
+        column = (column if stored is None else column.cast(stored)).cast(kind)
     return _to_numpy(column)
 
 
@@ -243,12 +244,6 @@ def _without_views(column: Any) -> Any:
     import pyarrow as pa
 
     return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
-
-
-def _decode(column: Any) -> Any:
-    """The values of a dictionary-encoded column."""
-    value_type = getattr(column.type, "value_type", None)
-    return column if value_type is None else column.cast(value_type)
 
 
 def _has_view(column: Any) -> bool:
