@@ -32,7 +32,7 @@ from banditsis.statistics.linear import LinearStatistic
 BY_BITS = "index"
 #: Rows of a block, of the smallest full one, and of the smallest.
 BLOCK, SMALL_BLOCK, WORD = 1 << 13, 1 << 10, 64
-N_MOMENTS, WIDTH = 5, 16  # of the kernels, which are not imported to read a folder
+N_MOMENTS, WIDTH, QUERY_BITS = 5, 16, 6  # of the kernels, which are not imported to read a folder
 #: Columns that one thread encodes.
 COLUMNS_AT_ONCE = 8 * WIDTH
 #: Bytes of bits that threads share before they wait for each other.
@@ -211,37 +211,12 @@ class Sketch:
 
         def rotate(part: Part, start: int, block: Block) -> Queries:
             values = compute(slice(start + block.start, start + block.stop))
-            return _round(values, draw_signs(part.seed, block))
+            m = values.shape[1]
+            found = Queries(np.zeros((m, QUERY_BITS, block.size // WORD), np.uint64), np.empty((m, 6)))
+            kernels.bits.round_queries(np.ascontiguousarray(values), draw_signs(part.seed, block), *found)
+            return found
 
         return map_in_threads(lambda given: rotate(*given), self._blocks)
-
-
-def _round(values: Floats, signs: Array) -> Queries:
-    """Rotate and round the queries in a block of rows, shape (rows, queries)."""
-    mean, m, size = values.mean(axis=0), values.shape[1], signs.shape[1]
-    rotated, centred = np.empty((m, size), np.float32), values - mean
-    scale = np.maximum(np.abs(centred).max(axis=0), np.finfo(float).tiny)
-    for low in range(0, m, WIDTH):
-        part = slice(low, min(low + WIDTH, m))
-        tile = np.zeros((size, WIDTH), np.float32)
-        tile[: len(values), : part.stop - low] = (
-            centred[:, part] / scale[part] * signs[0, : len(values), None]
-        )
-        kernels.bits.transform(tile)
-        tile *= signs[1][:, None] / np.float32(size)
-        kernels.bits.transform(tile)
-        rotated[part] = tile[:, : part.stop - low].T
-    n_bits = kernels.bits.QUERY_BITS
-    lowest, highest = rotated.min(axis=1).astype(float), rotated.max(axis=1).astype(float)
-    step = np.maximum((highest - lowest) / (2**n_bits - 1), np.finfo(np.float32).tiny)
-    levels = np.rint((rotated - lowest[:, None]) / step[:, None]).astype(np.uint8)
-    rounded = lowest[:, None] + step[:, None] * levels
-    bits = (levels[:, None] >> np.arange(n_bits, dtype=np.uint8)[:, None]) & 1
-    planes = np.packbits(bits, axis=-1, bitorder="little").view(np.uint64)
-    error = np.square(rounded - rotated).sum(axis=1) * scale**2
-    squares = np.square(centred).sum(axis=0)
-    numbers = [lowest * scale, step * scale, rounded.sum(axis=1) * scale, squares, error, mean]
-    return Queries(planes, np.stack(numbers, axis=1))
 
 
 def find_sketch(source: Source) -> Sketch | None:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
-from banditsis.core.arrays import Array, Floats
+from banditsis.core.arrays import SMALLEST, Array, Floats
 from banditsis.kernels.compile import elementwise, range_scale, reduction
 
 #: Columns that are rotated together, which fill a cache line.
@@ -51,6 +51,16 @@ def transform(tile: Array) -> None:
                     u, v = tile[j, c], tile[j + h, c]
                     tile[j, c], tile[j + h, c] = u + v, u - v
         h *= 2
+
+
+@elementwise
+def rotate(tile: Array, signs: Array) -> None:
+    """Transform columns twice, with signs in between, which multiplies their length by that of the tile."""
+    transform(tile)
+    for i in range(tile.shape[0]):
+        for c in range(WIDTH):
+            tile[i, c] *= signs[i]
+    transform(tile)
 
 
 @reduction
@@ -119,15 +129,58 @@ def encode(columns: Array, signs: Array, code: Array, moments: Floats) -> None:
     for c in range(columns.shape[0]):
         scales[c] = centre(columns[c], moments[:, c])
     fill(columns, signs[0], moments[MEAN], scales, tile)
-    transform(tile)
-    for i in range(tile.shape[0]):
-        for c in range(WIDTH):
-            tile[i, c] *= signs[1, i]
-    transform(tile)
+    rotate(tile, signs[1])
     pack(tile, code, totals[0], totals[1])
     for c in range(columns.shape[0]):
         scale = tile.shape[0] * scales[c]
         moments[ABSOLUTE, c], moments[ONES, c] = totals[0, c] / scale if scale > 0.0 else 0.0, totals[1, c]
+
+
+@elementwise
+def round_queries(values: Floats, signs: Array, planes: Array, queries: Floats) -> None:
+    """Rotate queries (rows, queries) as the features of a block, and round them.
+
+    ``planes`` and ``queries`` are filled with what :func:`add_block` needs of them.
+    """
+    n, tile = values.shape[0], np.zeros((signs.shape[1], WIDTH), np.float32)
+    scales = np.zeros(WIDTH)
+    for first in range(0, values.shape[1], WIDTH):
+        count = min(WIDTH, values.shape[1] - first)
+        tile[:] = np.float32(0.0)
+        for c in range(count):
+            mean, energy, largest = 0.0, 0.0, SMALLEST
+            for i in range(n):
+                mean += values[i, first + c] / n
+            for i in range(n):
+                distance = values[i, first + c] - mean
+                energy += distance * distance
+                largest = max(largest, abs(distance))
+            for i in range(n):
+                tile[i, c] = np.float32((values[i, first + c] - mean) / largest) * signs[0, i]
+            queries[first + c, 3], queries[first + c, 5] = energy, mean
+            scales[c] = largest / tile.shape[0]
+        rotate(tile, signs[1])
+        for c in range(count):
+            round_query(tile[:, c], scales[c], planes[first + c], queries[first + c])
+
+
+@elementwise
+def round_query(rotated: Array, scale: float, planes: Array, query: Floats) -> None:
+    """Round a rotated query to equal steps between its ends."""
+    low, high, total, error = np.inf, -np.inf, 0.0, 0.0
+    for i in range(rotated.size):
+        z = np.float64(rotated[i])
+        low, high = min(low, z), max(high, z)
+    step = max((high - low) / (2**QUERY_BITS - 1), SMALLEST)
+    for i in range(rotated.size):
+        z = np.float64(rotated[i])
+        level = min(max(np.int64((z - low) / step + 0.5), 0), 2**QUERY_BITS - 1)
+        rounded = low + step * level
+        total += rounded
+        error += (rounded - z) * (rounded - z)
+        for k in range(QUERY_BITS):
+            planes[k, i >> 6] |= np.uint64((level >> k) & 1) << np.uint64(i & 63)
+    query[0], query[1], query[2], query[4] = low * scale, step * scale, total * scale, error * scale * scale
 
 
 @elementwise
