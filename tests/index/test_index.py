@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -230,6 +231,86 @@ def test_a_shuffle_that_is_stopped_is_started_again(tmp_path, sent):
     subprocess.run(command, check=True)
     source = IndexSource(path)
     np.testing.assert_array_equal(source.read(slice(0, len(X)), None), X[source.original_rows])
+
+
+KILLED = """
+import os, shutil, signal, sys
+from pathlib import Path
+import numpy as np
+from banditsis import build_index, open_source
+from banditsis.index.folder import verify
+from banditsis.index.sketch import encode_panel, make_blocks
+
+folder, X = Path(sys.argv[1]), np.random.default_rng(0).standard_normal((3000, 20), dtype=np.float32)
+encode_panel(np.ascontiguousarray(X.T), make_blocks(3000), 0, np.empty((48, 20), "u8"), np.empty((10, 20)))
+
+def kill_at(stop, append):
+    "Build an index or append to it in a process that is killed at this use of a file; return what it was."
+    child = os.fork()
+    if not child:
+        used = 0
+        def count(event, _):
+            nonlocal used
+            used += event == "open" or event.startswith(("os.", "shutil."))
+            if used == stop:
+                os.kill(os.getpid(), signal.SIGKILL)
+        sys.addaudithook(count)
+        build_index(X, folder / "x.index", append=append, random_state=0)
+        os._exit(min(used, 255))
+    return os.waitpid(child, 0)[1]
+
+for append in (False, True):
+    n_uses = os.waitstatus_to_exitcode(kill_at(0, append))
+    assert 20 < n_uses < 255
+    shutil.rmtree(folder / "x.index" / "part_1" if append else folder / "x.index")
+    for stop in np.unique(np.linspace(1, n_uses, 20).astype(int)):
+        assert kill_at(stop, append) == signal.SIGKILL
+        partial = [path for path in folder.iterdir() if path.name != "x.index"]
+        assert len(partial) <= 1 and all(path.suffix == ".partial" for path in partial)
+        if append or (folder / "x.index").exists():
+            n_rows = open_source(folder / "x.index").shape[0]
+            assert n_rows in ((3000, 6000) if append else (3000,)) and verify(folder / "x.index") == []
+            finished = folder / "x.index" / "part_1" if append else folder / "x.index"
+            shutil.rmtree(finished, ignore_errors=True)
+        for path in partial:
+            shutil.rmtree(path)
+    build_index(X, folder / "x.index", append=append, random_state=0)
+    shutil.rmtree(folder / "x.index" / "part_1", ignore_errors=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="has no fork")
+def test_nothing_half_written_is_valid_whenever_the_process_is_killed(tmp_path):
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limits of file sizes")
+@pytest.mark.parametrize("append", [False, True])
+def test_a_full_disk_is_one_line_that_names_the_index(tmp_path, append):
+    """For every file, the first that is too large: row numbers, cells, and cells of scratch files."""
+    np.save(tmp_path / "x.npy", normal(3000, 20))
+    path = tmp_path / "x.index"
+    if append:
+        build_index(tmp_path / "x.npy", path, random_state=0)
+    before = sorted(tmp_path.rglob("*"))
+    code = """
+import resource, sys
+from banditsis.cli.app import app
+for limit in (600, 25_000, 100_000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        app(["index", *sys.argv[1:], "--quiet"], standalone_mode=True)
+    except SystemExit as end:
+        print("exit", end.code)
+"""
+    given = [str(tmp_path / "x.npy"), "--append" if append else "--out", str(path)]
+    done = subprocess.run([sys.executable, "-c", code, *given], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["exit", "1"] * 3
+    said = [line for line in done.stderr.splitlines() if "kernels" not in line]
+    assert " ".join(map(str.strip, said)).replace("\n", "") == " ".join(
+        [f"error: {path}: File too large."] * 3
+    )
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_two_shuffles_at_once_do_not_mix(tmp_path):
