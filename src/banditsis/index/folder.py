@@ -25,11 +25,9 @@ ANNOTATION = "annotation_"  # how the name of a file with an annotation of the f
 
 
 class Folder(NamedTuple):
-    """A folder of files that can be read."""
+    """A folder at a path or URL; ``remote`` is the file system of fsspec, and None for this machine."""
 
-    #: a path or a URL
     where: str
-    #: the file system of fsspec; None for this machine
     remote: Any = None
 
     @classmethod
@@ -86,17 +84,13 @@ class Record:
     """Description of an index."""
 
     shape: tuple[int, int]
-    #: seed of the row order
     seed: int
-    #: name of the original data
+    #: names of the original data and of the target
     source: str
-    #: name of the target, if the folder has one
     target: str | None
-    #: rows of each stratum, one after the other; empty if the order of all rows is random
+    #: rows of each stratum, none if the order of all rows is random, and how many of these ``head.npy`` has
     stratum_sizes: tuple[int, ...]
-    #: rows of each stratum (or of all rows) that are in ``head.npy``
     head_sizes: tuple[int, ...]
-    #: size and checksum of each file
     files: dict[str, Written]
 
     @property

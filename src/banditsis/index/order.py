@@ -16,38 +16,22 @@ HEAD = 8  # rows that are also stored by row, in units of √n: those of the fir
 
 
 def count_head_rows(sizes: Sequence[int]) -> list[int]:
-    """Rows of each stratum that are also stored by row: its share by size, or an equal one if that is more.
-
-    Uniform samples have rows of a stratum in proportion to its size, and those for the target of the strata
-    about as many of each.
-    """
+    """Rows of each stratum that are also stored by row: its share by size, or an equal one if more."""
     rows = HEAD * max(16, math.isqrt(sum(sizes)))
     shares = [max(size / sum(sizes), 1 / len(sizes)) for size in sizes]
     return [min(size, math.ceil(rows * share)) for size, share in zip(sizes, shares, strict=True)]
 
 
 def order_rows(n: int, y: Array | None, rng: np.random.Generator) -> tuple[Indices, list[int]]:
-    """Rows in the order in which they are stored, and the sizes of their strata.
-
-    Strata of the target ``y`` follow each other, and the order in each is random. There are no sizes if the
-    order of all rows is random.
-
-    Examples
-    --------
-    >>> y = np.zeros(1000)
-    >>> y[::250] = 1
-    >>> order, sizes = order_rows(1000, y, np.random.default_rng(0))
-    >>> sizes, np.sort(order[996:]).tolist()
-    ([996, 4], [0, 250, 500, 750])
-    """
-    codes = None if y is None else find_strata(y)
+    """Rows in the order in which they are stored, and the sizes of their strata, if there are any."""
+    codes = None if y is None else _find_strata(y)
     if codes is None:
         return rng.permutation(n), []
     parts = [rng.permutation(np.flatnonzero(codes == h)) for h in range(int(codes.max()) + 1)]
     return np.concatenate(parts), [len(part) for part in parts]
 
 
-def find_strata(y: Array) -> Array | None:
+def _find_strata(y: Array) -> Array | None:
     """The stratum of each row, the last one without a value; None if strata would not be more precise."""
     from banditsis.engine.sampling import Strata  # reading does not need the engine
 

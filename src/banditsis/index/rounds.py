@@ -1,10 +1,6 @@
 """A run on an index: the bits of all features, then exact scores of candidates until these are enough.
 
-An estimate has an error of known standard deviation σ (:mod:`banditsis.index.sketch`). Let t be the d-th
-largest exact score among the candidates; each of the d best features scores t or more. If every other feature
-has ``|estimate| + z σ`` below t, then a feature of the d best that is not a candidate has an estimate that is
-wrong by more than z σ. With z = Φ⁻¹(1 - α / d) this happens to any of the d with probability α at most,
-whatever the data are, and however the errors depend on each other.
+With probability 1 - α, the d best features are then among the candidates; see :doc:`/indexes`.
 """
 
 from __future__ import annotations
@@ -52,8 +48,7 @@ class Estimated(NamedTuple):
     """What bits say about the scores of one response, by feature."""
 
     scores: Floats
-    #: the score is at most this in absolute value, except with probability α / d
-    limits: Floats
+    limits: Floats  #: of |score|, which exceeds it with probability α / d at most
 
 
 def bit_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Iterator[list[ScreeningResult]]:
@@ -153,8 +148,7 @@ def _find_limits(
 def largest_length(estimates: Floats, variances: Floats, error: float) -> Floats:
     """What each vector is long at most, given estimates of its coordinates; wrong with this probability.
 
-    In the direction of the vector the error is normal, and so are the others, so the estimate is longer than
-    what is left of the vector by a variable that is χ² with one degree of freedom less.
+    The errors are normal: that along the vector, and the χ² of the others, which make the estimate longer.
     """
     m, squared = len(estimates), np.asarray(np.square(estimates).sum(axis=0))
     if m == 0:
@@ -216,7 +210,7 @@ def _read_candidates(
     level = strongest(strength(estimated.scores, statistic.one_sided), d)[1]
     state, more = start, order[: min(budget, max(d, int(np.count_nonzero(estimated.limits >= level))))]
     while more.size:
-        state = _join(state, _read(start, np.sort(more), workers, tick))
+        state = _read(start, state, np.sort(more), workers, tick)
         scores = strength(state.score(0, slice(None)).scores, statistic.one_sided)
         cutoff = float(np.partition(scores, len(scores) - d)[len(scores) - d])
         rest = order[len(scores) : budget]
@@ -234,22 +228,17 @@ def _read_candidates(
     return add_effects(Found(state, [kept], [replace(result, evidence=evidence)]), 0)
 
 
-def _read(start: SumState, columns: Indices, workers: Workers, tick: Callable[[int], None]) -> SumState:
-    """The sums of some features over all rows."""
+def _read(
+    start: SumState, known: SumState, columns: Indices, workers: Workers, tick: Callable[[int], None]
+) -> SumState:
+    """The sums of known features, and of some more over all rows."""
     everything, n_lines = slice(0, start.source.shape[0]), start.sums.shape[1]
-    state = replace(start, columns=columns, sums=np.zeros((1, n_lines, len(columns))))
-    state = state.add(everything, workers, tick)
-    if (bad := state.find_nonfinite()).size:
+    more = replace(start, columns=columns, sums=np.zeros((1, n_lines, len(columns))))
+    more = more.add(everything, workers, tick)
+    if (bad := more.find_nonfinite()).size:
         raise_nonfinite(start.source, everything, bad[:MAX_NONFINITE], start.statistic.pairwise)
-    return state
-
-
-def _join(a: SumState, b: SumState) -> SumState:
-    """The sums of the features of both."""
-    assert a.columns is not None
-    assert b.columns is not None
-    columns = np.concatenate([a.columns, b.columns])
-    return replace(b, columns=columns, sums=np.concatenate([a.sums, b.sums], axis=-1))
+    columns = np.concatenate([known.features(slice(None)), columns])
+    return replace(more, columns=columns, sums=np.concatenate([known.sums, more.sums], axis=-1))
 
 
 def _why_uncertain(statistic: LinearStatistic, missing: Floats) -> str | None:

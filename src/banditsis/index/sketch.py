@@ -1,12 +1,7 @@
 """The bits of an index: what they say about products of features with any columns.
 
-Rows are divided into blocks. In a block, a feature is centred, its rows get random signs and are rotated by a
-Hadamard transform, twice. Whatever its distribution was, its coordinates are then like normal numbers, and
-their signs, one bit each, tell their direction well. With Σz² and Σ|z| of a block, its product with a query q
-that is rotated in the same way is estimated without bias by ``Σz² / Σ|z| · Σ sign(z) q`` (Gao and Long 2024,
-RaBitQ). Given data, only the rotation is random, so the variance of the estimate is known whatever the data
-are: of c = Σ|z| / √(B Σz²), with B rows in a block, it is ``Σz² Σq² (1 - c²) / (c² (B - 1))``, which is about
-(π/2 - 1) Σz² Σq² / B.
+In each block of rows, a feature z is centred and rotated at random. Its product with a query q, rotated
+alike, is estimated by ``Σz² / Σ|z| · Σ sign(z) q``. The page :doc:`/indexes` derives the variance.
 """
 
 from __future__ import annotations
@@ -43,24 +38,17 @@ FEW_QUERIES, LONG_RUN, SHORT_RUN = 4, 1 << 13, 1 << 8
 
 
 class Block(NamedTuple):
-    """A block of consecutive rows, which are rotated together, filled up with zeros."""
+    """Rows that are rotated together, filled with zeros to a size; ``word`` is the first of their bits."""
 
     number: int
     start: int
     stop: int
     size: int
-    #: line of the bits with its first word
     word: int
 
 
 def make_blocks(n: int) -> list[Block]:
-    """Divide n rows into blocks of a power of two; only the last one is filled up.
-
-    Examples
-    --------
-    >>> [(block.stop, block.size) for block in make_blocks(20_000)]
-    [(8192, 8192), (16384, 8192), (18432, 2048), (19456, 1024), (20000, 1024)]
-    """
+    """Divide n rows into blocks of a power of two; only the last one is filled up."""
     blocks, start, word = list[Block](), 0, 0
     while start < n:
         left = n - start
@@ -115,22 +103,19 @@ def _read(array: Source, lines: slice) -> Array:
 
 
 class Queries(NamedTuple):
-    """Queries in one block, rotated and rounded."""
+    """Queries in one block, rotated and rounded, as :func:`~banditsis.kernels.bits.add_block` takes them."""
 
-    #: bits, (queries, 6, words)
     planes: Array
-    #: what :func:`~banditsis.kernels.bits.add_block` needs of each query
     numbers: Floats
 
 
 class Estimates(NamedTuple):
     """What bits say about all features, by feature in the last dimension."""
 
-    #: estimates of Σ x·q for each query, and the variances of their errors
+    #: Σ x·q for each query, and the variances of its errors
     products: Floats
     variances: Floats
-    #: Σ(x - mean)² over present cells, which is exact; infinite if it is out of range, and then nothing is
-    #: known of the products; NaN if a cell is infinite
+    #: exact Σ(x - mean)²; infinite if out of range, where products are unknown, NaN if a cell is infinite
     squares: Floats
     #: number of missing cells
     missing: Floats
@@ -153,13 +138,6 @@ class Sketch:
     def take(self, columns: Indices) -> Sketch:
         """The bits of some of the features."""
         return Sketch(self.parts, columns if self.columns is None else self.columns[columns])
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes that an estimate reads."""
-        return sum(
-            array.shape[0] * array.shape[1] * 8 for part in self.parts for array in (part.bits, part.moments)
-        )
 
     def estimate(
         self, compute: Callable[[slice], Floats], workers: Workers, tick: Callable[[int], None]
@@ -236,20 +214,14 @@ def plan_by_bits(
         base = base.base
     n, p, size = *source.shape, 8 * source.dtype.itemsize
     is_open = plan.why_exact == ALL_ROWS_READ and settings.row_order == "auto"
+    is_open &= settings.sampling != "stratified"
     n_candidates = max(4 * plan.n_keep, plan.n_keep + 100)
-    if (
-        not hasattr(base, "sketch")
-        or not is_open
-        or settings.sampling == "stratified"
-        or 2 * n_candidates > p
-    ):
+    if not is_open or 2 * n_candidates > p or not hasattr(base, "sketch"):
         return None, []
     if not isinstance(statistic, LinearStatistic) or statistic.layout.weighted:
-        weighted = "sample weights" if settings.sample_weight is not None else f"{statistic.name!r}"
-        given = (
-            " with covariates" if settings.covariates is not None and settings.sample_weight is None else ""
-        )
-        return None, [f"the bits of the index do not support {weighted}{given}: its rows were sampled."]
+        given = "" if settings.covariates is None else " with covariates"
+        what = f"{statistic.name!r}{given}" if settings.sample_weight is None else "sample weights"
+        return None, [f"the bits of the index do not support {what}: its rows were sampled."]
     if find_sketch(source) is None:
         return None, ["the bits of the index are for all rows of plain features: rows were sampled instead."]
     steps = Step(max(3, n // size), n_candidates), Step(n, plan.n_keep)

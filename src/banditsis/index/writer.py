@@ -224,14 +224,13 @@ def _move(folder: Path, destination: Path) -> None:
 
 
 class Data(NamedTuple):
-    """The data to index."""
+    """The data to index, with name and values of the target, if there is one."""
 
     source: Source
     name: str
-    #: name and values of the target, if there is one
-    target: str | None
-    y: Array | None
     ids: Array | None
+    target: str | None = None
+    y: Array | None = None
 
 
 def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
@@ -247,8 +246,8 @@ def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
         file, label = column.place.file, column.name if column.place.file is None else column.place.column
         if file is not None and (not label or label.isdigit()):  # which would be the number of a feature
             label = " ".join(filter(None, (Path(file).stem, label)))
-        return Data(source, name, label, column.take(np.arange(source.shape[0])), opened.ids)
-    return Data(source, name, None, None, opened.ids)
+        return Data(source, name, opened.ids, label, column.take(np.arange(source.shape[0])))
+    return Data(source, name, opened.ids)
 
 
 def _write_folder(
