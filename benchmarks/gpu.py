@@ -168,7 +168,7 @@ def nominal_pass() -> Iterator[Figure]:
     plan, found = Plan.exact(n, p, 100), {}
 
     def ours() -> None:
-        found["pvalues"] = screen(X, Y, plan, covariates=Z).pvalues
+        found["pvalues"] = np.stack([one.pvalues for one in screen(X, Y, plan, covariates=Z)])
 
     best = interleaved(3, torch=finished(peer), ours=ours)
     what = "10,000 variants × 1,000 phenotypes × 5,000 samples, 10 covariates, with p-values: "

@@ -80,7 +80,10 @@ def from_device(data: Any) -> Any:
         return data
     data = data.detach() if hasattr(data, "detach") else data  # PyTorch exports no tensor with a gradient
     try:
-        return cupy.from_dlpack(data)
+        array = cupy.from_dlpack(data)
+        if array.dtype.kind == "V":  # bfloat16, which NumPy does not have
+            raise TypeError("it has no such type")
+        return array
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         kind = f"{type(data).__module__.split('.')[0]} array of dtype {getattr(data, 'dtype', 'unknown')}"
         raise TypeError(f"a {kind} cannot be read in place ({error}): convert it to float32.") from error
