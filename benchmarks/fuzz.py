@@ -94,7 +94,8 @@ def read_ours(case: Case, path: Path, root: Path) -> Answer:
         options = options._replace(scratch=Path(tempfile.mkdtemp(dir=path.parent)))
     source, y, *_ = open_dataset(data, target, options)
     n, p = source.shape
-    found: Answer = {"y": y, "names": source.names, "shape": (n, p)}
+    order = slice(None) if source.original_rows is None else source.original_rows
+    found: Answer = {"y": y[order], "names": source.names, "shape": (n, p)}  # as rows are stored
     if n * p <= SMALL_CELLS:
         found["X"] = source.read(slice(0, n), None)
         found["column"] = source.read(slice(0, n), np.array([p // 2]))

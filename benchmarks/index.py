@@ -208,7 +208,6 @@ def stored(options: argparse.Namespace) -> Iterator[Figure]:
         size = sum((path / name).stat().st_size for name in ("bits.npy", "moments.npy")) / X.nbytes
         yield Figure("bytes of bits and moments, of those of float32", f"{size:.2%}", "≤ 3.4%", size <= 0.034)
         source = open_source(path)
-        y, Y = y[source.original_rows], Y[source.original_rows]
         for jobs in (1, None):
             index, exact = BanditSIS(d, n_jobs=jobs), SIS(d, n_jobs=jobs)
             u = standardised(y[:, None])

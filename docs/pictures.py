@@ -46,7 +46,6 @@ def draw_index():
     y = X[:, :20] @ np.linspace(0.05, 0.3, 20) + rng.standard_normal(20_000)
     with tempfile.TemporaryDirectory() as folder:
         source = open_source(build_index(X, f"{folder}/x.index", random_state=0))
-        y = y[source.original_rows]
         exact, found = SIS(20).fit(source, y).scores_, BanditSIS(10).fit(source, y).result_
     read = found.last_round == 1
     axes[2].plot([-0.05, 0.25], [-0.05, 0.25], color=UNREAD, zorder=0)

@@ -106,10 +106,13 @@ def _file(write, *args, **options):
 
 
 def _write_index(X, names):
-    """A store whose rows lie in the order of X, since they were in the inverse order before."""
+    """An index that stores rows in the order of X, and whose user has them in this order too."""
     before = np.empty_like(X)
     before[np.random.default_rng(0).permutation(len(X))] = X
-    return build_index(open_source(before, names), files.new_path("data.index"), random_state=0)
+    path = build_index(open_source(before, names), files.new_path("data.index"), random_state=0)
+    source = open_source(path)
+    source.original_rows = np.arange(len(X))
+    return source
 
 
 FILES = {

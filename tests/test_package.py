@@ -178,7 +178,7 @@ store = open_source(build_index(folder / "x.npy", folder / "x.zarr", random_stat
 for source, y in (
     (open_source(folder / "x.npy"), X[:, 3]),
     (open_source(folder / "x.csv"), X[:500, 3]),
-    (store, store.read(slice(0, 6000), np.array([3])).ravel()),
+    (store, X[:, 3]),
 ):
     print(BanditSIS(1, random_state=0).fit(source, y).result_.selected[0])
 """

@@ -197,7 +197,7 @@ class Screener(SelectorMixin, BaseEstimator):
         """
         check_is_fitted(self, "result_")
         if isinstance(X, Source):
-            return self._check_finite(self._read_selected(X))
+            return X.to_original(self._check_finite(self._read_selected(X)))
         if is_frame(X) and not hasattr(self, "feature_names_in_") and self._results[0].names is not None:
             return self._check_finite(encode_frame(X, self._selected_features()))
         is_table = hasattr(X, "columns")
@@ -446,6 +446,7 @@ class SIS(Screener):
                 "batches must have the same features, with the same names, in the same order."
             )
         values = check_responses(column_or_1d(y), source.shape[0], allow_missing=False).values[:, 0]
+        values = values if source.original_rows is None else values[source.original_rows]
         if before is None:
             labels = None if classes is None else np.unique(classes)
             kind = find_statistic(self.statistic, count_classes(y) if labels is None else len(labels))

@@ -127,7 +127,8 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         if isinstance(X, Source) or is_on_gpu(X):
             raise TypeError(
                 "IterativeSIS needs X in memory, because it adjusts for columns of it: pass a NumPy array or "
-                "a frame, such as X.read(slice(0, n), columns) of a source, or X.get() of a CuPy array."
+                "a frame, such as X.to_original(X.read(slice(0, n), columns)) of a source, or X.get() of a "
+                "CuPy array."
             )
         y, covariates = pair_rows(X, y=y, covariates=covariates).values()
         if is_frame(X):

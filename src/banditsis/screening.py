@@ -39,7 +39,7 @@ from banditsis.plans.plan import Plan
 from banditsis.results.result import Interrupted, ScreeningResult, attach_partial
 from banditsis.results.several import ScreeningResults
 from banditsis.sources.base import Source
-from banditsis.sources.views import take_rows
+from banditsis.sources.views import take_original_rows
 from banditsis.statistics import StatisticLike, find_statistic
 from banditsis.statistics.base import unsupported
 from banditsis.statistics.covariates import Covariates, encode_covariates, find_basis
@@ -166,7 +166,9 @@ def screen(
         y = kind.unpack(y)
         responses = check_responses(y, source.shape[0], allow_missing=allow_missing, can_allow=one_column)
     if known.rows is not None:
-        source, responses = take_rows(source, known.rows), responses.keep(known.rows)
+        source, responses = take_original_rows(source, known.rows), responses.keep(known.rows)
+    if (order := source.original_rows) is not None:  # from here on, everything is in the stored order
+        responses, settings = responses._replace(values=responses.values[order]), settings.reorder(order)
     if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
         raise_nonfinite(source, slice(0, source.shape[0]), None, missing == "pairwise")
     single = np.asarray(y).ndim == 1 or not one_column

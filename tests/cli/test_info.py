@@ -60,7 +60,7 @@ def test_index_then_screen(folder, tmp_path):
     assert {f["index"] for f in record["features"]} == {7, 42}
     assert record["parameters"]["row_order"] == "stored"
     result = run("screen", store, "--target", folder / "y.npy", "--keep", 2, "--exact")
-    assert "before shuffling" in result.stdout
+    assert "was taken in row order" in result.stdout
     assert {int(k) for k in re.findall(r"^ +\d+ +x(\d+) ", result.stdout, re.M)} == {7, 42}
     record = info(store, "--verify")
     assert (record["n_rows"], record["shuffled"], record["seed"], record["verified"]) == (N, True, [1], True)

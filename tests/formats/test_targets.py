@@ -313,7 +313,7 @@ def test_a_path_as_target(tmp_path):
     np.save(tmp_path / "y.npy", np.arange(N))
     np.testing.assert_array_equal(open_data(X, target=tmp_path / "y.npy")[1], range(N))
     store = build_index(X, tmp_path / "x.index", target=tmp_path / "y.npy", random_state=0)
-    np.testing.assert_array_equal(open_data(store, target="y")[1], open_source(store).original_rows)
+    np.testing.assert_array_equal(open_data(store, target="y")[1], range(N))
 
 
 KEYS = {
@@ -418,7 +418,7 @@ def test_a_key_of_a_shuffled_store(tmp_path):
         target=f"{tmp_path / 't.csv'}:y",
     )
     assert [source.name(j) for j in range(2)] == ["a", "b"]
-    np.testing.assert_array_equal(y, 2 * source.read(slice(0, N), None)[:, 0])
+    np.testing.assert_array_equal(y, 2 * X[:, 0])
 
 
 def test_keys_with_many_digits(tmp_path):

@@ -146,12 +146,13 @@ def to_the_end(n, p, d, first):
     return Plan(n, p, ((first, p), (3 * first, p), (n, d)), "to the end")
 
 
-def assert_exact(X, y, source, stored_y, **options):
-    """All rows give the scores of SIS, whatever was read before."""
+def assert_exact(X, y, source, own_y=None, **options):
+    """All rows give the scores of SIS, whatever was read before; ``own_y`` are those of the source."""
     n, p = source.shape
     known = ~np.isnan(y) if np.ndim(y) == 1 else slice(None)
     expected = screen(X[known], y[known], Plan.exact(n, p, 3), **options)
-    result = screen(source, stored_y, to_the_end(n, p, 3, n // 10), random_state=0, **options)
+    own_y = y if own_y is None else own_y
+    result = screen(source, own_y, to_the_end(n, p, 3, n // 10), random_state=0, **options)
     pairs = (
         zip(result, expected, strict=True)
         if not isinstance(result, ScreeningResult)
@@ -183,19 +184,19 @@ def test_any_target_has_the_exact_scores_at_the_end(screened, statistic, samplin
     X, targets, source = screened
     for k in (0, 2):
         y = targets[:, k]
-        assert_exact(X, y, source, y[source.original_rows], statistic=statistic, sampling=sampling)
+        assert_exact(X, y, source, statistic=statistic, sampling=sampling)
 
 
 def test_several_targets_have_the_exact_scores_at_the_end(screened):
     X, targets, source = screened
-    assert_exact(X, targets, source, targets[source.original_rows])
+    assert_exact(X, targets, source)
 
 
 @pytest.mark.parametrize("statistic", ["spearman", "kendall", "chatterjee"])
 def test_ranks_of_stored_strata(screened, statistic):
     X, targets, source = screened
     for k in (0, 1):
-        assert_exact(X, targets[:, k], source, targets[source.original_rows, k], statistic=statistic)
+        assert_exact(X, targets[:, k], source, statistic=statistic)
 
 
 def test_missing_cells_of_stored_strata(tmp_path, screened):
@@ -203,21 +204,19 @@ def test_missing_cells_of_stored_strata(tmp_path, screened):
     gaps = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
     source = write(tmp_path, gaps, targets[:, 0])
     for k in (0, 1):
-        stored = targets[source.original_rows, k]
-        assert_exact(gaps, targets[:, k], source, stored, missing="pairwise")
+        assert_exact(gaps, targets[:, k], source, missing="pairwise")
     y = np.where(np.arange(4000) % 3, targets[:, 1], np.nan)
-    plan, stored = to_the_end(4000, 30, 3, 400), y[source.original_rows]
-    result = screen(source, stored, plan, missing="pairwise", random_state=0)
+    plan = to_the_end(4000, 30, 3, 400)
+    result = screen(source, y, plan, missing="pairwise", random_state=0)
     expected = screen(gaps, y, Plan.exact(4000, 30, 3), missing="pairwise")
     np.testing.assert_allclose(result.scores, expected.scores, atol=1e-12, rtol=0)
 
 
 def test_covariates_of_stored_strata(screened):
     X, targets, source = screened
-    rows = source.original_rows
     for k in (0, 1):
         plan, exact = to_the_end(4000, 30, 3, 400), Plan.exact(4000, 30, 3)
-        result = screen(source, targets[rows, k], plan, covariates=X[rows, 3], random_state=0)
+        result = screen(source, targets[:, k], plan, covariates=X[:, 3], random_state=0)
         expected = screen(X, targets[:, k], exact, covariates=X[:, 3])
         np.testing.assert_allclose(result.scores, expected.scores, atol=1e-12, rtol=0)
 
@@ -243,8 +242,9 @@ def test_a_store_gives_what_its_rows_in_memory_give(screened, k):
     X, targets, source = screened
     array = ArraySource(X[source.original_rows])
     array.shuffled, array.stratum_sizes = True, source.stratum_sizes
-    y, plan = targets[source.original_rows, k], lambda design: Plan.optimal(4000, 30, 3, 0.2, design=design)
-    result, expected = (screen(data, y, plan, random_state=0) for data in (source, array))
+    y, plan = targets[:, k], lambda design: Plan.optimal(4000, 30, 3, 0.2, design=design)
+    result = screen(source, y, plan, random_state=0)
+    expected = screen(array, y[source.original_rows], plan, random_state=0)
     assert result.parameters["sampling"] == ("stratified" if k == 0 else "uniform")
     assert result.rounds[0].n_rows == expected.rounds[0].n_rows  # not rounded to blocks
     np.testing.assert_allclose(result.scores, expected.scores, atol=1e-9)
@@ -301,7 +301,7 @@ def test_few_rows_find_the_features_of_a_rare_class(tmp_path):
     for source in (in_strata, plain):
         result = screen(
             source,
-            y[source.original_rows],
+            y,
             lambda design: Plan.optimal(20_000, 300, 8, 0.03, design=design),
             random_state=0,
         )
@@ -313,8 +313,8 @@ def test_few_rows_find_the_features_of_a_rare_class(tmp_path):
 @pytest.mark.parametrize("k", [0, 1])
 def test_a_guarantee_holds_for_every_target(screened, k):
     X, targets, source = screened
-    y = targets[source.original_rows, k]
+    y = targets[:, k]
     fitted = BanditSIS(min_correlation=0.15, random_state=0).fit(source, y)
-    exact = np.abs(screen(X, targets[:, k], Plan.exact(4000, 30, 30)).scores)
+    exact = np.abs(screen(X, y, Plan.exact(4000, 30, 30)).scores)
     assert set(np.flatnonzero(exact >= 0.15)) <= set(fitted.result_.selected)
     assert fitted.result_.parameters["row_order"] == "stored"

@@ -37,7 +37,7 @@ from banditsis.results.result import Interrupted, ScreeningResult, keep_signific
 from banditsis.results.several import ScreeningResults
 from banditsis.screening import screen
 from banditsis.sources.base import Source
-from banditsis.sources.views import take_rows
+from banditsis.sources.views import take_original_rows
 from banditsis.statistics import find_statistic
 
 #: Options for :func:`open_source`, for :func:`make_plan`, and for :func:`screen`.
@@ -173,7 +173,7 @@ def _known_events(data: Dataset) -> Dataset:
     target = np.asarray(data.target)
     rows = np.flatnonzero(~find_missing(target).any(axis=1))
     return data._replace(
-        features=take_rows(data.features, rows),
+        features=take_original_rows(data.features, rows),
         target=target[rows],
         covariates=data.covariates and {name: column[rows] for name, column in data.covariates.items()},
         weights=None if data.weights is None else data.weights[rows],

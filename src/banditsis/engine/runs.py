@@ -51,6 +51,15 @@ class Settings:
     #: called with each finished round
     on_round: Callable[[Round], object] | None = None
 
+    def reorder(self, rows: Indices) -> Settings:
+        """These settings with the rows in another order."""
+        covariates, weights = self.covariates, self.sample_weight
+        return replace(
+            self,
+            covariates=covariates and replace(covariates, values=covariates.values[rows]),
+            sample_weight=None if weights is None else weights[rows],
+        )
+
 
 @dataclass(frozen=True)
 class Run:

@@ -235,7 +235,7 @@ def join(data: Opened, side: Side) -> tuple[Indices, str, str]:
 
 
 def _join_by_order(data: Opened, side: Side) -> tuple[Indices, str, str]:
-    """Take rows in their order; for an index, this is the order before it was built."""
+    """Take rows in their order."""
     path = side.file.where
     if (data.ids is not None) != bool(side.ids):
         have = f"{path} has sample ids, and the data have none"
@@ -244,15 +244,14 @@ def _join_by_order(data: Opened, side: Side) -> tuple[Indices, str, str]:
             f"{have}: rows were joined by their order alone. Make sure that both are in the same order, or "
             "add a column of ids."
         )
-    position, n = data.original_rows, data.n_rows
-    order = "row order" if position is None else "the row order before shuffling"
+    n = data.n_rows
     if side.file.n_rows != n:
         lacks = "the data have" if side.ids else f"{path} has"
         raise ValueError(
             f"{path} has {side.file.n_rows:,} values for the {n:,} rows of the data, and {lacks} no sample "
-            f"ids to join on: give one value for each row, in {order}."
+            "ids to join on: give one value for each row, in row order."
         )
-    return np.arange(n) if position is None else position, f"{path} was taken in {order}", ""
+    return np.arange(n), f"{path} was taken in row order", ""
 
 
 def _match_ids(data_ids: Array, ids: Array, path: object) -> Indices:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Indices
+from banditsis.core.arrays import Array
 from banditsis.formats.checks import check_shape
 from banditsis.formats.options import ReadOptions, as_ids, check_unique_names, choose_columns, find_column
 from banditsis.sources.base import Source
-from banditsis.sources.views import ColumnSubset, RowSubset
+from banditsis.sources.views import ColumnSubset
 
 #: Columns that are not features, and the functions that read them.
 SideColumns = Mapping[str, Callable[[], Array]]
@@ -25,6 +25,8 @@ SideColumns = Mapping[str, Callable[[], Array]]
 
 class Opened(ABC):
     """Data whose columns are read by name; those that are not asked for are features.
+
+    Columns and ids are in the user's order of rows, whatever the order in which the source stores them.
 
     The data, a target file and one of covariates are all opened in this way. A subclass finds columns, reads
     them, and makes a source of those that are left.
@@ -100,11 +102,6 @@ class Opened(ABC):
 
     @abstractmethod
     def _read_ids(self) -> Array | None: ...
-
-    @property
-    def original_rows(self) -> Indices | None:
-        """The row number of each row before it was indexed; None for other data."""
-        return None
 
     @abstractmethod
     def use_ids(self, like: Sequence[str]) -> None:
@@ -200,7 +197,8 @@ class OpenedMatrix(Opened):
             return self._columns[name]()
         assert self._all is not None
         column = self._feature_names.index(name)
-        return np.array(self._all.read(slice(0, self.n_rows), slice(column, column + 1))[:, 0])
+        cells = self._all.read(slice(0, self.n_rows), slice(column, column + 1))[:, 0]
+        return self._all.to_original(np.array(cells))
 
     def _read_ids(self) -> Array | None:
         return None if self._ids is None else self._ids()
@@ -212,13 +210,6 @@ class OpenedMatrix(Opened):
         if found:
             found_names = [self.find(self.names[k]) for k in found]
             self._ids = lambda: as_ids([self.values(name).tolist() for name in found_names])
-
-    @property
-    def original_rows(self) -> Indices | None:
-        source: Any = self._all
-        while isinstance(source, (RowSubset, ColumnSubset)):
-            source = source.base
-        return getattr(source, "original_rows", None)
 
     def _make_source(self) -> Source:
         assert self._all is not None

@@ -111,7 +111,7 @@ def open_source(
     data : array-like of shape (n, p), frame, AnnData, DataArray, path or URL, Arrow stream, or Source
         Arrays are not copied. A source is returned as it is. A stream, such as the result of a query
         (``duckdb.sql("SELECT …")``), is read into memory once. A list of :doc:`indexes </indexes>` of the
-        same features is opened as one.
+        same features is opened as one. Responses for an index are in the order of the original data.
     names : sequence of str, optional
         Names of the features; by default those of the data, or x0, x1, ….
     columns, drop : str or sequence of str

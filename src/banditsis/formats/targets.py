@@ -13,11 +13,13 @@ from banditsis.formats.join import find_covariates, find_place, read_columns
 from banditsis.formats.opening import open_any
 from banditsis.formats.options import Patterns, ReadOptions, check_options
 from banditsis.sources.base import Source
-from banditsis.sources.views import RowSubset
+from banditsis.sources.views import take_original_rows
 
 
 class Dataset(NamedTuple):
     """Features and what belongs to their rows, as :func:`open_data` finds it.
+
+    For an index, responses, covariates, weights and ids are in the order of the original data.
 
     Attributes
     ----------
@@ -125,7 +127,7 @@ def open_dataset(
     if len(set(keys)) < len(keys):  # from different files
         keys = [column.place.text for column in adjusted]
     return Dataset(
-        features=source if rows.size == n else RowSubset(source, rows),
+        features=source if rows.size == n else take_original_rows(source, rows),
         target=None if not values else values[0] if is_single else np.column_stack(values),
         covariates={key: column.take(rows) for key, column in zip(keys, adjusted, strict=True)} or None,
         weights=weighted[0].take(rows) if weighted else None,

@@ -131,7 +131,7 @@ class IndexSource(Source):
         return all(part.record.find(name) for part in self.parts)
 
     def read_vector(self, name: str) -> Array:
-        """Read ids, target or original_rows."""
+        """Read ids, target or original_rows, as rows are stored."""
         return np.concatenate([read_vector(part.folder, part.record, name) for part in self.parts])
 
     def row_number(self, row: int) -> int:
@@ -247,6 +247,10 @@ def open_index(path: Path | str | Sequence[Path | str], options: ReadOptions) ->
     """Open an index, or several of the same features as one, with target and ids."""
     paths = [path] if isinstance(path, (str, Path)) else path
     source = IndexSource(*paths)
-    stored = {} if source.target is None else {source.target: lambda: source.read_vector("target")}
-    ids = (lambda: source.read_vector("ids")) if source.has("ids") else None
+
+    def read(name: str) -> Array:
+        return source.to_original(source.read_vector(name))
+
+    stored = {} if source.target is None else {source.target: lambda: read("target")}
+    ids = (lambda: read("ids")) if source.has("ids") else None
     return OpenedMatrix(source, " and ".join(map(str, paths)), options, ids, stored)

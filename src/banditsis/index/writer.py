@@ -108,7 +108,7 @@ def build_index(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = build_index(X, f"{folder}/x.index", random_state=0)
     ...     source = open_source(path)
-    ...     BanditSIS(2).fit(source, y[source.original_rows]).result_.selected
+    ...     BanditSIS(2).fit(source, y).result_.selected
     array([42,  7])
     """
     memory = DEFAULT_MEMORY if memory_limit is None else memory_limit
@@ -240,7 +240,7 @@ def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
     places = [] if target is None else [find_place(str(target), opened.names)]
     (columns,), _ = read_columns(opened, [places])
     source = opened.source()
-    if isinstance(source, IndexSource):
+    if source.original_rows is not None:
         raise ValueError(f"{name} is an index already: index the original data.")
     for column in columns:
         file, label = column.place.file, column.name if column.place.file is None else column.place.column

@@ -157,6 +157,19 @@ class Source(ABC):
         """The number of a row in the user's data, for messages."""
         return row
 
+    @property
+    def original_rows(self) -> Indices | None:
+        """Position of each row in the user's data, as y has them; None if rows are stored in that order."""
+        return None
+
+    def to_original(self, values: Array) -> Array:
+        """Values of all rows as they are stored, such as cells that were read, in the user's order."""
+        if (rows := self.original_rows) is None:
+            return values
+        ordered = np.empty_like(values)
+        ordered[rows] = values
+        return ordered
+
     @abstractmethod
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         """Cells of some rows × columns as a dense block; a view if possible."""
@@ -220,6 +233,7 @@ class SourceView(Source):
             setattr(self, attribute, getattr(base, attribute))
 
     name, row_number, block_edges = map(_delegate, ("name", "row_number", "block_edges"))
+    original_rows = property(lambda self: self.base.original_rows)
     read, calibrate, add_sums = map(_delegate, ("read", "calibrate", "add_sums"))
     bytes_touched, release = map(_delegate, ("bytes_touched", "release"))
 

@@ -77,6 +77,10 @@ class Interactions(Source):
         options = {"main_effects=False": not main_effects, "squares=True": squares}
         self.recipe = f"Interactions({', '.join(['X', *(text for text, given in options.items() if given)])})"
 
+    @property
+    def original_rows(self) -> Indices | None:
+        return self.base.original_rows
+
     def row_number(self, row: int) -> int:
         return self.base.row_number(row)
 

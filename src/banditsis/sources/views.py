@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -31,6 +32,12 @@ class RowSubset(SourceView):
     def row_number(self, row: int) -> int:
         return self.base.row_number(int(self.rows[row]))
 
+    @cached_property
+    def original_rows(self) -> Indices | None:
+        if (rows := self.base.original_rows) is None:
+            return None
+        return np.argsort(np.argsort(rows[self.rows]))  # their ranks
+
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         return self.base.read(self.rows[rows], columns)
 
@@ -58,6 +65,13 @@ def take_rows(source: Source, rows: Indices) -> RowSubset:
     if isinstance(source, RowSubset):
         return RowSubset(source.base, source.rows[rows])
     return RowSubset(source, rows)
+
+
+def take_original_rows(source: Source, rows: Indices) -> RowSubset:
+    """Some rows of a source, by their sorted positions in the user's data."""
+    if (order := source.original_rows) is not None:
+        rows = np.flatnonzero(np.isin(order, rows))
+    return take_rows(source, rows)
 
 
 class ColumnSubset(SourceView):

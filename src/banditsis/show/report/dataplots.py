@@ -48,7 +48,7 @@ def read_sample(result: ScreeningResult, source: Source, y: Any) -> Sample | Non
             f"X has {p:,} features and the result has {result.n_features:,}: pass the data that were "
             "screened."
         )
-    response, known, condition = _known_rows(result, y, n)
+    response, known, condition = _known_rows(result, y, n, source.original_rows)
     rng = np.random.default_rng(0)  # the same result and data give the same report
     uniform = rng.choice(known, min(MAX_ROWS, len(known)), replace=False)
     plotted = uniform[:MAX_PLOTTED_ROWS]
@@ -67,12 +67,15 @@ def read_sample(result: ScreeningResult, source: Source, y: Any) -> Sample | Non
     return Sample(correlation, block, None if response is None else response[plotted], condition)
 
 
-def _known_rows(result: ScreeningResult, y: Any, n: int) -> tuple[Array | None, Indices, str]:
-    """The response, the rows to draw from, and what these have in common."""
+def _known_rows(
+    result: ScreeningResult, y: Any, n: int, order: Indices | None
+) -> tuple[Array | None, Indices, str]:
+    """The response as rows are stored, the rows to draw from, and what these have in common."""
     if y is None:
         return None, np.arange(n), ""
     kind = STATISTICS.get(str(result.parameters.get("statistic")))
     values = check_responses(y if kind is None else kind.unpack(y), n, allow_missing=True).values
+    values = values if order is None else values[order]
     response, known = values[:, 0], ~find_missing(values[:, 0])
     if kind is not None and kind.n_columns > 1:
         return response, np.flatnonzero(known & (values[:, 1] == 1)), " with an event"
