@@ -1,10 +1,7 @@
 """Indexes, which ``banditsis index`` writes: plain ``.npy`` files with rows in random order.
 
-``columns.npy`` has all rows, column by column. ``head.npy`` has the first rows of each stratum again, row by
-row: plans that sample rows begin with a few times √n rows of all features. ``bits.npy`` and ``moments.npy``
-are described in :mod:`banditsis.index.sketch`. Numbers of rows, the target and the like are further ``.npy``
-files, text is a list in a ``.json`` file, and ``meta.json`` describes them. Rows that were appended are
-folders of the same kind.
+The page :doc:`/indexes` describes the files. Plans that sample rows begin with a few times √n rows of all
+features, which ``head.npy`` has.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ from banditsis.formats.options import ReadOptions
 from banditsis.index.folder import ANNOTATION, BITS, CELLS, HEAD, MOMENTS, Folder, read_record, read_vector
 from banditsis.index.sketch import Part, Sketch
 from banditsis.sources.base import Calibration, Source, SumContext, calibrate, pilot_rows, summing_dtype
-from banditsis.sources.blocks import BlockSource
+from banditsis.sources.blocks import BlockSource, shift_rows
 from banditsis.sources.memmap import MappedSource
 from banditsis.statistics.weights import Weights
 
@@ -69,6 +66,10 @@ class StoredRows:
                 return self._head, as_slice(found)
         return self.cells, rows  # the columns have fewer bytes than the rows, or the head lacks some
 
+    def read_vector(self, name: str) -> Array:
+        """Read names, ids, target, original_rows or an annotation."""
+        return read_vector(self.folder, self.record, name)
+
     def bits(self) -> Part:
         """The bits of the cells."""
         bits, moments = (_open_array(self.folder, name) for name in (BITS, MOMENTS))
@@ -93,7 +94,9 @@ class IndexSource(Source):
         self._edges = np.cumsum([0, *(part.record.shape[0] for part in self.parts)])
         self.shape = int(self._edges[-1]), first.record.shape[1]
         self.dtype, self.chunk = first.cells.dtype, first.cells.chunk
-        names = [_read_names(part) for part in self.parts]
+        names = [
+            part.read_vector("names").tolist() if part.record.find("names") else None for part in self.parts
+        ]
         for part, found in zip(self.parts, names, strict=True):
             if (found, part.record.shape[1], part.cells.dtype) != (names[0], self.shape[1], self.dtype):
                 raise ValueError(
@@ -104,7 +107,7 @@ class IndexSource(Source):
         sizes = [size for part in self.parts for size in part.stratum_sizes]
         self.stratum_sizes = tuple(sizes) if len(sizes) > 1 else ()
         self.annotations = {
-            Path(name).stem.removeprefix(ANNOTATION): read_vector(first.folder, first.record, Path(name).stem)
+            Path(name).stem.removeprefix(ANNOTATION): first.read_vector(Path(name).stem)
             for name in first.record.files
             if name.startswith(ANNOTATION)
         }
@@ -132,7 +135,7 @@ class IndexSource(Source):
 
     def read_vector(self, name: str) -> Array:
         """Read ids, target or original_rows, as rows are stored."""
-        return np.concatenate([read_vector(part.folder, part.record, name) for part in self.parts])
+        return np.concatenate([part.read_vector(name) for part in self.parts])
 
     def row_number(self, row: int) -> int:
         return int(self.original_rows[row])
@@ -147,9 +150,7 @@ class IndexSource(Source):
             yield self.parts[0], rows
             return
         for k, some in split_at(rows, self._edges):
-            start = int(self._edges[k])
-            inside = slice(some.start - start, some.stop - start) if isinstance(some, slice) else some - start
-            yield self.parts[k], inside
+            yield self.parts[k], shift_rows(some, -int(self._edges[k]))
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         placed = (part.place(some, columns) for part, some in self._split(rows))
@@ -191,10 +192,6 @@ class IndexSource(Source):
             part.cells.bytes_touched(round(n_rows * share), n_columns, scattered=scattered)
             for part, share in zip(self.parts, shares.tolist(), strict=True)
         )
-
-
-def _read_names(part: StoredRows) -> list[str] | None:
-    return read_vector(part.folder, part.record, "names").tolist() if part.record.find("names") else None
 
 
 class RemoteArray(BlockSource):
