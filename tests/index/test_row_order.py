@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, build_index, open_data, open_source
 from banditsis.cli.app import app
+from banditsis.index.folder import Folder, read_record
 from banditsis.show.report.dataplots import read_sample
 from banditsis.sources.dask import FileOnWorkers
 from banditsis.sources.views import ColumnSubset, RowSubset
@@ -124,6 +125,16 @@ def test_a_message_names_the_row_of_the_original_data(tmp_path):
     y[77] = np.nan
     with pytest.raises(ValueError, match="in row 77"):
         SIS(3).fit(open_source(build_index(X, tmp_path / "y.index", random_state=0)), y)
+
+
+def test_every_row_must_be_there_once(tmp_path):
+    path = build_index(X, tmp_path / "x.index", random_state=0)
+    np.save(path / "original_rows.npy", np.load(path / "original_rows.npy") // 2)
+    record, folder = read_record(Folder.at(path)), Folder.at(path)
+    record.files["original_rows.npy"] = folder.checksum("original_rows.npy")
+    record.write(path)
+    with pytest.raises(ValueError, match="does not have every row once"):
+        SIS(3).fit(open_source(path), Y)
 
 
 def scores_of_command(folder, *command):

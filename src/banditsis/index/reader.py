@@ -116,7 +116,10 @@ class IndexSource(Source):
     def original_rows(self) -> Indices:
         """Row number of each row in the original data, and in those that were appended to them."""
         starts = np.repeat(self._edges[:-1], np.diff(self._edges))
-        return np.asarray(self.read_vector("original_rows") + starts, np.intp)
+        rows = np.asarray(self.read_vector("original_rows") + starts, np.intp)
+        if not np.array_equal(np.sort(rows), np.arange(len(rows))):
+            raise self.parts[0].folder.error("original_rows does not have every row once")
+        return rows
 
     @cached_property
     def sketch(self) -> Sketch:
