@@ -7,6 +7,7 @@ import banditsis
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS / "_extensions"))
+sys.modules["banditsis.plots"] = banditsis.plots  # a public name of banditsis.show.plots
 
 project = "banditsis"
 author = "The banditsis developers"
