@@ -286,8 +286,12 @@ def _create(path: Path, dtype: Any, shape: tuple[int, ...]) -> Array:
     """A new file that is mapped into memory; its space is reserved, or else a full disk kills the process."""
     array: Array = np.lib.format.open_memmap(path, "w+", dtype, shape)
     if hasattr(os, "posix_fallocate"):
-        with open(path, "r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        try:
+            with open(path, "r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError as error:  # some file systems cannot reserve space
+            if error.errno in NO_SPACE:
+                raise
     return array
 
 
