@@ -251,18 +251,18 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1424,
-    "cli": 1277,
-    "core": 1400,
-    "engine": 2603,
-    "formats": 3832,
-    "index": 723,
-    "kernels": 2150,
-    "plans": 1771,
-    "results": 1336,
-    "show": 1313,
-    "sources": 3464,
-    "statistics": 3700,
+    "(top)": 1357,
+    "cli": 1181,
+    "core": 1179,
+    "engine": 2471,
+    "formats": 3516,
+    "index": 1354,
+    "kernels": 2039,
+    "plans": 1653,
+    "results": 1199,
+    "show": 1189,
+    "sources": 3023,
+    "statistics": 3249,
 }
 
 
