@@ -76,7 +76,7 @@ def test_selection_by_error_rate():
         SIS("fdr", statistic="distance").fit(X, y)
 
 
-@pytest.mark.parametrize([(4000, 200), (2000, 3)])
+@pytest.mark.parametrize("shape", [(4000, 200), (2000, 3)])
 def test_selection_by_error_rate_finds_what_exact_screening_finds(shape):
     """A feature that was dropped has no p-value, so BanditSIS drops none unless it is told what to read."""
     n, p = shape

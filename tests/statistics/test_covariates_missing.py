@@ -93,7 +93,7 @@ def test_features_with_few_present_rows_score_zero():
     result = exact(x)
     assert result.scores[0] == result.scores[2] == 0 != result.scores[1]
     assert result.pvalues[0] == result.pvalues[2] == 1
-    assert f"fewer than {K + 10} of the rows" in str(result)
+    assert f"fewer than {K + 10} of the 300 rows" in str(result)
 
 
 def test_covariates_that_are_constant_or_collinear_in_the_present_rows():
