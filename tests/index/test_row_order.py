@@ -127,14 +127,33 @@ def test_a_message_names_the_row_of_the_original_data(tmp_path):
         SIS(3).fit(open_source(build_index(X, tmp_path / "y.index", random_state=0)), y)
 
 
-def test_every_row_must_be_there_once(tmp_path):
-    path = build_index(X, tmp_path / "x.index", random_state=0)
-    np.save(path / "original_rows.npy", np.load(path / "original_rows.npy") // 2)
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        ("original_rows.npy", lambda file: np.save(file, np.load(file) // 2), "does not have every row once"),
+        ("original_rows.npy", lambda file: file.write_bytes(file.read_bytes()[:90]), "is not valid"),
+        ("names.json", lambda file: file.write_text(file.read_text().replace('"', "")), "is not valid"),
+        ("names.json", lambda file: file.write_text(f"[{'5, ' * (X.shape[1] - 1)}5]"), "a list of texts"),
+        ("head.npy", lambda file: np.save(file, np.load(file).astype("i2")), "has cells of"),
+        ("bits.npy", lambda file: np.save(file, np.load(file)[:-1]), "bits and moments of shapes"),
+        ("moments.npy", lambda file: np.save(file, np.load(file).astype("f4")), "bits and moments of shapes"),
+        ("columns.npy", lambda file: file.write_bytes(file.read_bytes().replace(b"(", b"[", 1)), "damaged"),
+    ],
+)
+def test_files_that_lie_with_right_checksums(tmp_path, name, change, reason):
+    path = build_index(pd.DataFrame(X).add_prefix("x"), tmp_path / "x.index", random_state=0)
     record, folder = read_record(Folder.at(path)), Folder.at(path)
-    record.files["original_rows.npy"] = folder.checksum("original_rows.npy")
+    change(path / name)
+    record.files[name] = folder.checksum(name)
     record.write(path)
-    with pytest.raises(ValueError, match="does not have every row once"):
-        SIS(3).fit(open_source(path), Y)
+
+    def use():
+        source = open_source(path)
+        assert source.sketch is not None
+        SIS(3).fit(source, Y)
+
+    with pytest.raises(ValueError, match=reason):
+        use()
 
 
 def scores_of_command(folder, *command):

@@ -106,6 +106,19 @@ def test_records_of_the_wrong_kind(result):
         ScreeningResult.from_json(ScreeningResults([result]).to_json())
 
 
+@pytest.mark.parametrize("field", ["undecided", "notes", "annotations", "names", "evidence", "scores", None])
+def test_a_record_with_other_parts_is_one_line(result, field):
+    record = json.loads(result.to_json())
+    del record["fields"]["flags"]
+    if field is not None:
+        record["fields"] |= {"flags": {"mapping": []}, field: [5]}
+    with pytest.raises(ValueError, match="not one that to_json wrote, or was changed") as caught:
+        ScreeningResult.from_json(json.dumps(record))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="is not JSON"):
+        ScreeningResult.from_json("[" * 100_000)
+
+
 def test_a_record_names_only_parts_of_results(result):
     text = result.to_json().replace('{"object": ["Evidence"', '{"object": ["__init__"', 1)
     with pytest.raises(ValueError, match="names '__init__', which is not a part of a result"):

@@ -157,6 +157,19 @@ def verify(where: object, tick: Callable[[int, int], None] = lambda done, total:
     return wrong
 
 
+def _decode(content: bytes, numeric: bool, complete: bool) -> Array:
+    """The numbers of a ``.npy`` file, or the texts of a list in JSON; only complete ones have no null."""
+    if numeric:
+        stream = io.BytesIO(content)
+        np.lib.format.read_magic(stream)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        return np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape)
+    texts = json.loads(content)
+    if not all(isinstance(text, str) or (text is None and not complete) for text in texts):
+        raise ValueError("it must be a list of texts")
+    return np.array(texts, dtype=object)
+
+
 def read_vector(folder: Folder, record: Record, name: str) -> Array:
     """Read and check names, ids, target, original_rows or an annotation; text is None if missing."""
     file = record.find(name)
@@ -166,10 +179,10 @@ def read_vector(folder: Folder, record: Record, name: str) -> Array:
         content = opened.read(record.files[file].size + 1)
     if Written(len(content), zlib.crc32(content)) != record.files[file]:
         raise folder.error(f"the checksum of {file} is wrong")
-    if file.endswith(".npy"):
-        values: Array = np.load(io.BytesIO(content), allow_pickle=False)
-    else:
-        values = np.array(json.loads(content), dtype=object)
+    try:
+        values = _decode(content, file.endswith(".npy"), name == "names")
+    except Exception as error:  # NumPy reads the header as Python
+        raise folder.error(f"{file} is not valid: {error}") from error
     length = record.shape[name == "names" or name.startswith(ANNOTATION)]
     if values.shape != (length,):
         raise folder.error(f"{name} has shape {values.shape} instead of {length}")

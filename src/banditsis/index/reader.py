@@ -28,7 +28,7 @@ from banditsis.core.arrays import (
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
 from banditsis.index.folder import ANNOTATION, BITS, CELLS, HEAD, MOMENTS, Folder, read_record, read_vector
-from banditsis.index.sketch import Part, Sketch
+from banditsis.index.sketch import N_MOMENTS, WORD, Part, Sketch, make_blocks
 from banditsis.sources.base import Calibration, Source, SumContext, calibrate, pilot_rows, summing_dtype
 from banditsis.sources.blocks import BlockSource, shift_rows
 from banditsis.sources.memmap import MappedSource
@@ -47,6 +47,8 @@ class StoredRows:
         shapes = self.cells.shape, self._head.shape
         if shapes != (self.record.shape, (sum(self.record.head_sizes), self.record.shape[1])):
             raise folder.error(f"arrays of shapes {shapes}")
+        if self.cells.dtype != self._head.dtype:
+            raise folder.error(f"{CELLS} has cells of {self.cells.dtype}, and {HEAD} of {self._head.dtype}")
         self.stratum_sizes = self.record.stratum_sizes or self.record.shape[:1]
 
     @cached_property
@@ -72,8 +74,13 @@ class StoredRows:
 
     def bits(self) -> Part:
         """The bits of the cells."""
+        (n, p), blocks = self.record.shape, make_blocks(self.record.shape[0])
         bits, moments = (_open_array(self.folder, name) for name in (BITS, MOMENTS))
-        return Part(bits, moments, self.record.seed, self.record.shape[0])
+        n_words = blocks[-1].word + blocks[-1].size // WORD
+        shapes, kinds = (bits.shape, moments.shape), (bits.dtype.str, moments.dtype.str)
+        if shapes != ((n_words, p), (N_MOMENTS * len(blocks), p)) or kinds != ("<u8", "<f8"):
+            raise self.folder.error(f"bits and moments of shapes {shapes} and kinds {kinds}")
+        return Part(bits, moments, self.record.seed, n)
 
 
 class IndexSource(Source):
@@ -238,7 +245,7 @@ def _open_array(folder: Folder, name: str) -> Source:
             source = MappedSource(np.load(folder.path(name), mmap_mode="r", allow_pickle=False))
         if len(source.shape) != 2 or source.dtype.kind not in "fiub":
             raise ValueError(f"{name} has {len(source.shape)} dimensions of {source.dtype}")
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except Exception as error:  # NumPy reads the header as Python
         raise folder.error(error) from error
     return source
 

@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, Nor
 if TYPE_CHECKING:
     from banditsis.results.features import Features
 
+R = TypeVar("R")
 #: Stands for the logarithm of 0 among the selected features; JSON has no infinity.
 LOG_OF_ZERO = -1e308
 #: Attributes of a result that are readable as they are, and those of its evidence.
@@ -100,8 +101,19 @@ def to_record(result: Any, full: bool) -> dict[str, Any]:
     return record | ({"fields": _encode_fields(result)} if full else {})
 
 
-def decode_fields(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the result that a full record was made from."""
+def parse(text: str) -> dict[str, Any]:
+    """A record; raise in one line if the text is none."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the text is not JSON: {error}.") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"the record is a {type(record).__name__}, not an object.")
+    return record
+
+
+def decode(kind: type[R], record: Mapping[str, Any]) -> R:
+    """The result that a full record was made from."""
     if "responses" in record:
         raise ValueError("this record has several responses: read it with ScreeningResults.from_json.")
     if "fields" not in record:
@@ -109,7 +121,29 @@ def decode_fields(record: Mapping[str, Any]) -> dict[str, Any]:
             "this record describes the selected features only: store the result with to_json(), or "
             "--output FILE.json."
         )
-    return {name: _decode(value) for name, value in record["fields"].items()}
+    try:
+        result = _make(kind, record["fields"])
+        _ = str(result), to_record(result, False)  # which need every part
+    except Exception as error:  # a part of another type may raise anything
+        reason = " ".join(str(error).split())
+        raise ValueError(f"the record is not one that to_json wrote, or was changed: {reason}.") from error
+    return result
+
+
+def _make(kind: type[R], record: Mapping[str, Any]) -> R:
+    """An object from its encoded fields; raise if some are absent, or of another type than their default."""
+    names = getattr(kind, "_fields", None) or [f.name for f in dataclasses.fields(cast(Any, kind))]
+    if set(record) != set(names):
+        raise ValueError(f"{kind.__name__} has the fields {', '.join(record)}")
+    fields = {name: _decode(value) for name, value in record.items()}
+    result = kind(**fields)
+    for f in () if isinstance(result, tuple) else dataclasses.fields(cast(Any, result)):
+        default = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+        value = fields[f.name]
+        is_other = isinstance(default, (str, dict, tuple)) and not isinstance(value, type(default))
+        if is_other or (type(value) is tuple and not all(isinstance(part, (str, Round)) for part in value)):
+            raise ValueError(f"{f.name} has other values")
+    return result
 
 
 def to_lists(features: Features) -> dict[str, list[Any]]:
@@ -157,7 +191,7 @@ def _decode(value: Any) -> Any:
         name, fields = content
         if name not in CLASSES:
             raise ValueError(f"the record names {name!r}, which is not a part of a result.")
-        return CLASSES[name](**{field: _decode(item) for field, item in fields.items()})
+        return _make(CLASSES[name], fields)
     if kind == "mapping":
         return {key: _decode(item) for key, item in content}
     return float(content)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +16,7 @@ from banditsis.plans.detection_floor import detection_floor, error_level
 from banditsis.results import sentences
 from banditsis.results.evidence import ERROR_RATE, About, Evidence, Round, find_limits, is_clear, strength
 from banditsis.results.features import LEAKAGE, Features, describe_features, list_features
-from banditsis.results.output import Output, decode_fields
+from banditsis.results.output import Output, decode, parse
 from banditsis.statistics import STATISTICS
 from banditsis.statistics.base import Effects
 from banditsis.statistics.null_distributions import METHODS, adjust_pvalues, reject_nulls
@@ -371,7 +370,7 @@ class ScreeningResult(Output):
     @classmethod
     def from_json(cls, text: str) -> ScreeningResult:
         """Read what :meth:`to_json` wrote; the result is equal in every field."""
-        return cls(**decode_fields(json.loads(text)))
+        return decode(cls, parse(text))
 
 
 def strength_of(result: ScreeningResult) -> Floats:

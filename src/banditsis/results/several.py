@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from banditsis.core.arrays import Indices
 from banditsis.core.formatting import count, printable, short_labels, text_table
 from banditsis.core.validation import check_choice, check_real
-from banditsis.results.output import Output, decode_fields
+from banditsis.results.output import Output, decode, parse
 from banditsis.results.result import ScreeningResult
 from banditsis.results.sentences import count_associated
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
@@ -103,10 +102,10 @@ class ScreeningResults(Output, Sequence[ScreeningResult]):
     @classmethod
     def from_json(cls, text: str) -> ScreeningResults:
         """Read what :meth:`to_json` wrote."""
-        record = json.loads(text)
+        record = parse(text)
         if "responses" not in record:
             raise ValueError("this record has one response: read it with ScreeningResult.from_json.")
-        return cls([ScreeningResult(**decode_fields(one)) for one in record["responses"].values()])
+        return cls([decode(ScreeningResult, one) for one in record["responses"].values()])
 
 
 def describe_size(results: Sequence[ScreeningResult]) -> str:
