@@ -96,7 +96,8 @@ def read_csv(path: Path) -> Any:
     with (
         pa.input_stream(str(path), compression="detect") if path.suffix != ".xz" else lzma.open(path) as file
     ):
-        options = pa.csv.ConvertOptions(strings_can_be_null=True)
+        blanks = [*pa.csv.ConvertOptions().null_values, "\t"]  # a cell of blanks is missing
+        options = pa.csv.ConvertOptions(strings_can_be_null=True, null_values=blanks)
         return pa.csv.read_csv(file, None, pa.csv.ParseOptions(delimiter=delimiter), options)
 
 

@@ -93,7 +93,7 @@ def findings(result: ScreeningResult) -> str:
 def settings(result: ScreeningResult) -> str:
     """All settings of the run, the versions of the software, and the command."""
     pairs = [
-        (LABELS.get(key, sentences.sentence(key.replace("_", " "))), "yes" if value is True else value)
+        (LABELS.get(key, sentences.sentence(str(key).replace("_", " "))), "yes" if value is True else value)
         for key, value in result.parameters.items()
     ]
     pairs += [(f"{name} version", version) for name, version in result.about.versions.items()]
