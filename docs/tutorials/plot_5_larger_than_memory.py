@@ -180,8 +180,8 @@ print(f"predictors found, exact:    {found(exact):.0%}")
 print(f"predictors found, adaptive: {found(adaptive):.0%}")
 
 # %%
-# Shuffling costs more than one exact run. So it pays off if the file is screened repeatedly: for
-# new targets, other statistics, covariates or subgroups.
+# Building an index costs more than one exact run. So it pays off if the file is screened repeatedly:
+# for new targets, other statistics or covariates.
 #
 # On a Dask cluster
 # -----------------

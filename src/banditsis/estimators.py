@@ -74,7 +74,7 @@ class Screener(SelectorMixin, BaseEstimator):
             are not checked, unless there are fewer than a million cells in total.
         y : array-like of shape (n,) or (n, q)
             The response, or several; ``transform`` keeps the features that are selected for any of them.
-            Rows of pandas objects are paired by their labels, unless one has a default index. For
+            Pandas objects need the row labels of X in the same order, or a default index. For
             ``statistic="cox"`` it is time and event, of shape (n, 2) or structured.
         covariates : array-like of shape (n,) or (n, k), or frame, optional
             Covariates to adjust for, such as age or batch: features are ranked by their partial association
