@@ -125,7 +125,7 @@ def describe(result):
 @pytest.mark.parametrize("case", CASES)
 def test_golden(case):
     kept, found = json.loads(GOLDEN.read_text())[case], describe(CASES[case]())
-    float32 = case.startswith("float32")
+    float32 = case.startswith(("float32", "bed"))  # whose products depend on the processor's instructions
     assert found["selected"] == kept["selected"]
     assert found["cells_read"] == kept["cells_read"]
     for name in ("scores", "log10_pvalues", "floor"):
