@@ -3,9 +3,9 @@
 python benchmarks/files.py [--repeats 3] [--folder DIR] [--snps 100000] [--rows 1000000]
 
 Each line is the time of the other program divided by that of `banditsis screen`, which also ranks features
-and computes q-values. Kernels are compiled before. Runs alternate, and the best of each counts. The time
-without start-up is that beyond `banditsis screen` of a file with 100 rows. PLINK is used if plink2 is on the
-PATH (Debian: apt install plink2), and polars if it is installed.
+and computes adjusted p-values. Kernels are compiled before. Runs alternate, and the best of each counts. The
+time without start-up is that beyond `banditsis screen` of a file with 100 rows. PLINK is used if plink2 is on
+the PATH (Debian: apt install plink2), and polars if it is installed.
 """
 
 from __future__ import annotations

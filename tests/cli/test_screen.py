@@ -103,7 +103,13 @@ def test_several_targets_are_compact(tmp_path):
 def test_what_few_readers_need_is_printed_with_verbose(folder):
     options = ("--keep", 5, "--alpha", 1, "--pvalues")
     plain, verbose = screened(folder, *options), screened(folder, *options, "-v")
-    for part in (r"Plan 'paper' took", "seed 0", r"round +rows", r"interval +p +q\n", "p-values are"):
+    for part in (
+        r"Plan 'paper' took",
+        "seed 0",
+        r"round +rows",
+        r"interval +p +adjusted p\n",
+        "p-values are",
+    ):
         assert not re.search(part, plain.stdout + plain.stderr)
         assert re.search(part, verbose.stdout + verbose.stderr)
 

@@ -177,7 +177,7 @@ def test_p_values_that_were_not_computed(sampling):
     for ask in (
         sampled.select,
         lambda: sampled.pvalues,
-        lambda: sampled.qvalues,
+        lambda: sampled.adjusted_pvalues,
         lambda: sampled.log10_pvalues,
         ScreeningResults([sampled, sampled]).select,
     ):

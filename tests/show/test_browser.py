@@ -102,14 +102,14 @@ def test_searches(page, result):
 
 
 def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
-    """A p-value of 0 comes first, and q-values that underflow are ordered by their logarithms."""
+    """A p-value of 0 comes first, and adjusted p-values that underflow are ordered by their logarithms."""
     rng = np.random.default_rng(7)
     X = rng.standard_normal((5000, 60))
     X[:, 40] = X[:, 5] + 0.1 * rng.standard_normal(5000)
     X[:, 41] = X[:, 5] + 0.2 * rng.standard_normal(5000)
     result = screen(X, X[:, 5], Plan.exact(5000, 60, 4))
     assert result.log10_pvalues[5] == -np.inf
-    assert (result.qvalues[[5, 40, 41]] == 0).all()
+    assert (result.adjusted_pvalues[[5, 40, 41]] == 0).all()
     result.to_html(tmp_path / "sorted.html")
     visit(browser, tmp_path / "sorted.html")
     assert browser.run(CELLS.format(7))[0] == "● leakage?"
@@ -120,7 +120,7 @@ def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
         assert browser.run(CELLS.format(column))[0] == "<1e−300"
         browser.click(head(column))
         assert browser.run(CELLS.format(NAME))[1:] == best[::-1]
-    exponent = int(np.floor(result.features["log10_qvalue"][1]))
+    exponent = int(np.floor(result.features["log10_adjusted_pvalue"][1]))
     assert browser.run(CELLS.format(6))[2].endswith(f"e−{-exponent}")
     assert browser.complaints() == []
 

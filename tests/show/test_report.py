@@ -410,7 +410,7 @@ def test_embedded_features_and_pvalues():
     assert f"<li>Genomic inflation factor λ = {result.genomic_inflation:.3f}.</li>" in text
     copy = screen(X, X[:, 5], Plan.exact(2000, 60, 6))
     columns = Page(copy.to_html()).features["columns"]
-    assert columns["log10_pvalue"][0] == columns["log10_qvalue"][0] == -1e308
+    assert columns["log10_pvalue"][0] == columns["log10_adjusted_pvalue"][0] == -1e308
     adaptive = screen(X, Y, Plan.paper(2000, 60, 5), pvalues=True, random_state=0)
     assert "inflation factor" not in adaptive.to_html()
 

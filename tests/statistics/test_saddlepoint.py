@@ -114,7 +114,7 @@ def test_small_pvalues_that_were_not_checked_are_not_known(statistic):
         assert 500 * (1 + unknown.sum()) == checked.cells_reread
         assert set(found.select(0.1)) <= set(checked.select(0.1))
         assert f"small p-values of {unknown.sum()} features are not available" in str(found)
-        assert (np.isnan(found.qvalues) == unknown).all()
+        assert (np.isnan(found.adjusted_pvalues) == unknown).all()
         back = ScreeningResult.from_json(found.to_json())
         np.testing.assert_array_equal(back.log10_pvalues, found.log10_pvalues)
         n_found += len(checked.select(0.1))

@@ -133,7 +133,7 @@ PARAMETERS: list[click.Parameter] = [
     _option("--report", "Write a report: .html.", type=Path),
     _flag("--json", "Print JSON only.", "as_json"),
     _flag("--quiet", "Print warnings and errors only.", "-q"),
-    _flag("--verbose", "Also print the rounds, intervals, q-values and all notes.", "-v"),
+    _flag("--verbose", "Also print the rounds, intervals, adjusted p-values and all notes.", "-v"),
     _flag("--force", "Replace an existing index."),
     _flag("--verify", "Read an index completely and check its checksums."),
     # Where to compute, and what to plan for.

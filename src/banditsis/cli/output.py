@@ -71,9 +71,9 @@ def _print_features(result: ScreeningResult, limit: int, verbose: bool) -> None:
 
 
 def features_table(features: Features, *, verbose: bool = False) -> str:
-    """A table of features that fits the terminal; ``verbose`` adds intervals, q-values and present rows."""
+    """A table of features that fits the terminal; ``verbose`` adds intervals, adjusted p and present rows."""
     texts = features.texts()
-    for heading in () if verbose else ("q", "present", *(["95% interval"] if "p" in texts else [])):
+    for heading in () if verbose else ("adjusted p", "present", *(["95% interval"] if "p" in texts else [])):
         texts.pop(heading, None)
     if "evidence" in texts:
         texts[""] = texts.pop("evidence")

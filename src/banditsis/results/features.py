@@ -23,10 +23,10 @@ LEAKAGE = "possible leakage"
 class Features:
     """A table with one row for each feature; columns that the result does not have are left out.
 
-    The ``columns`` are rank, name, index, annotations, score, limits of the 95% interval, p- and q-value and
-    their decimal logarithms, whether the feature is clearly associated (it is called ``found``), effect size
-    and its standard error, rows in which it is present, rows read, the round in which it was dropped (0 if
-    selected), and its flag. ``one_sided`` is as in :class:`Evidence`.
+    The ``columns`` are rank, name, index, annotations, score, limits of the 95% interval, p-value, adjusted
+    p-value and their decimal logarithms, whether the feature is clearly associated (it is called ``found``),
+    effect size and its standard error, rows in which it is present, rows read, the round in which it was
+    dropped (0 if selected), and its flag. ``one_sided`` is as in :class:`Evidence`.
     """
 
     columns: Mapping[str, Array]
@@ -77,7 +77,7 @@ class Features:
             texts["95% interval"] = [" to ".join(limits) for limits in zip(low, high, strict=True)]
         if "pvalue" in self:
             texts["p"] = list(map(format_pvalue, self["log10_pvalue"]))
-            texts["q"] = list(map(format_pvalue, self["log10_qvalue"]))
+            texts["adjusted p"] = list(map(format_pvalue, self["log10_adjusted_pvalue"]))
         if "present" in self and (self["present"] < self["rows_read"]).any():
             texts["present"] = list(map("{:,.0f}".format, self["present"]))
         if "associated" in self:
@@ -111,7 +111,7 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
         columns |= {"low": of_selected(low), "high": of_selected(high)}
     if result.has_pvalues:
         pvalues = result.log10_pvalues
-        for name, log10 in (("pvalue", pvalues), ("qvalue", adjust_pvalues(pvalues))):
+        for name, log10 in (("pvalue", pvalues), ("adjusted_pvalue", adjust_pvalues(pvalues))):
             columns |= {name: 10.0 ** log10[chosen], f"log10_{name}": log10[chosen]}
     if result.associated is not None:
         marks = np.isin(chosen, result.associated)

@@ -195,12 +195,12 @@ class ScreeningResult(Output):
         Two-sided, or one-sided for statistics such as "chatterjee" for which only large scores indicate
         association. A constant feature has p-value 1. Small p-values of skewed or heavy-tailed data are
         corrected, for which the features are read again; those of features that were not selected are NaN
-        unless ``pvalues=True``. For multiple testing, see :attr:`qvalues` and :meth:`select`.
+        unless ``pvalues=True``. For multiple testing, see :attr:`adjusted_pvalues` and :meth:`select`.
         """
         return np.power(10.0, self.log10_pvalues)
 
     @property
-    def qvalues(self) -> Floats:
+    def adjusted_pvalues(self) -> Floats:
         """Adjusted p-values: the smallest ``fdr`` at which :meth:`select` returns a feature, or NaN."""
         return np.power(10.0, adjust_pvalues(self.log10_pvalues))
 

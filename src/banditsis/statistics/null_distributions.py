@@ -217,10 +217,10 @@ def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
 
 
 def adjust_pvalues(log10_pvalues: Floats) -> Floats:
-    r"""Decimal logarithms of the q-values of Benjamini and Hochberg: :math:`\min_{j ≥ i} p \, p_{(j)} / j`.
+    r"""Decimal logarithms of adjusted p-values: :math:`\min_{j ≥ i} p \, p_{(j)} / j` (Benjamini, Hochberg).
 
-    A feature is selected at a false discovery rate if and only if its q-value is at most this rate. Features
-    without a p-value (NaN) count as tests and have no q-value.
+    A feature is selected at a false discovery rate if and only if its adjusted p-value is at most this rate.
+    Features without a p-value (NaN) count as tests and have no adjusted p-value.
     """
     order = np.argsort(log10_pvalues)[: np.count_nonzero(~np.isnan(log10_pvalues))]
     scaled = log10_pvalues[order] + np.log10(len(log10_pvalues) / np.arange(1, len(order) + 1))

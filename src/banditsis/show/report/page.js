@@ -5,11 +5,11 @@
 const MAX_LENGTH = 120;
 const EVIDENCE = { true: "● ", false: "◇ " };
 const TITLES = {
-  name: "feature", pvalue: "p", qvalue: "q", associated: "evidence", rows_read: "rows read",
+  name: "feature", pvalue: "p", adjusted_pvalue: "adjusted p", associated: "evidence", rows_read: "rows read",
   round_dropped: "dropped in round", index: "column",
 };
-const HIDDEN = new Set(["high", "log10_pvalue", "log10_qvalue"]); // part of other columns
-const MINOR = new Set(["index", "rows_read", "round_dropped", "present", "qvalue", "beta", "se", "flag"]); // not on a phone
+const HIDDEN = new Set(["high", "log10_pvalue", "log10_adjusted_pvalue"]); // part of other columns
+const MINOR = new Set(["index", "rows_read", "round_dropped", "present", "adjusted_pvalue", "beta", "se", "flag"]); // not on a phone
 
 const count = (x) => x.toLocaleString("en");
 const signed = (x, digits) => (x === null ? "" : (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits));
@@ -116,7 +116,7 @@ class FeatureTable {
         kind: "ends",
       },
       pvalue: { key: log10, text: (i) => formatPvalue(log10(i)) },
-      qvalue: { key: log10, text: (i) => formatPvalue(log10(i)) },
+      adjusted_pvalue: { key: log10, text: (i) => formatPvalue(log10(i)) },
       associated: {
         key: (i) => (isSelected(i) ? Number(!values[i]) : 2),
         text: () => "", kind: "evidence",

@@ -116,7 +116,8 @@ def reliability(result: ScreeningResult) -> list[str]:
         )
     if result.has_pvalues:
         lines.append(
-            "P-values (p) are not adjusted for multiple testing; q-values (q) are, by Benjamini and Hochberg."
+            "P-values (p) are not corrected for multiple testing; adjusted p-values are, by Benjamini and "
+            "Hochberg."
         )
     alone = (
         "Screening scores each feature on its own. It can miss features that matter only in combination with "
