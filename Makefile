@@ -124,8 +124,8 @@ bench-adaptive: $(STAMP)  ## Check that adaptive runs slower than exact ones say
 bench-growth: $(STAMP)  ## Measure how time grows with n, p and d; rewrites a table and a figure of docs/speed.md (5 minutes, 9 GB)
 	$(BIN)/python benchmarks/growth.py --write docs/speed.md --figure docs/figures/growth.svg
 
-bench-peers: $(STAMP)  ## Compare with scikit-learn, polars, DuckDB and dcor; rewrites a table of docs/compare.md (2 minutes)
-	$(BIN)/python benchmarks/peers.py --write docs/compare.md
+bench-peers: $(STAMP)  ## Compare with scikit-learn, polars, DuckDB and dcor; rewrites a table of docs/speed.md (2 minutes)
+	$(BIN)/python benchmarks/peers.py --write docs/speed.md
 
 bench-startup: $(STAMP)  ## Measure the first fit of a new installation and other short processes (2 minutes)
 	$(BIN)/python benchmarks/startup.py --write benchmarks/README.md
@@ -145,8 +145,8 @@ bench-files: $(STAMP)  ## Compare screening files with PLINK 2 and polars (10 mi
 bench-dask: $(STAMP)  ## Measure screening on a Dask cluster of two workers (15 minutes, 12 GB, 2 GB of disk)
 	$(BIN)/python -m benchmarks.cluster
 
-bench-beyond: $(STAMP)  ## Compute the cost of 10^9 rows x 10^6 features and check it at 10^8; rewrites tables in docs/beyond.md (5 minutes, 9 GB)
-	$(BIN)/python -m benchmarks.beyond --write docs/beyond.md
+bench-beyond: $(STAMP)  ## Compute the cost of 10^9 rows x 10^6 features and check it at 10^8; rewrites tables in docs/research.md (5 minutes, 9 GB)
+	$(BIN)/python -m benchmarks.beyond --write docs/research.md
 
 docs: $(STAMP)  ## Run the tutorials and build the documentation into docs/_build (a few minutes)
 	$(INSTALL) -e '.[docs]'
@@ -154,7 +154,7 @@ docs: $(STAMP)  ## Run the tutorials and build the documentation into docs/_buil
 	$(BIN)/python docs/check_links.py docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-docs-figures: $(STAMP)  ## Redraw the pictures of the README and of docs/seeing.md (needs Chromium: make browser)
+docs-figures: $(STAMP)  ## Redraw the pictures of the README and of docs/results.md (needs Chromium: make browser)
 	$(BIN)/python docs/pictures.py
 
 # The wheel is built from the sdist, and is tried in an environment that has nothing else.

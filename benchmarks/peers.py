@@ -1,6 +1,6 @@
 """Times of the same screening task in other programs: scikit-learn, NumPy, dcor, polars and DuckDB.
 
-python benchmarks/peers.py [--repeats 3] [--write docs/compare.md]
+python benchmarks/peers.py [--repeats 3] [--write docs/speed.md]
 
 All run in this process, in turns, and the best of each counts: processor time of all threads, which depends
 little on what else the machine does. Everyone reads all rows, except BanditSIS. Files are in the page cache.

@@ -1,6 +1,6 @@
 """The same screening by R's SIS, MFSIS and VariableScreening: processor time, and features that agree.
 
-python benchmarks/r_packages.py [--repeats 3] [--write docs/compare.md]
+python benchmarks/r_packages.py [--repeats 3] [--write docs/speed.md]
 
 Needs Rscript and at least one of these packages of CRAN. R's SIS also fits a lasso to what it selects.
 """

@@ -113,7 +113,7 @@ def draw_rounds(axis, result, d):
 def draw_seeing():
     """Run the code of the page, save its plots, and take screenshots of its report."""
     chromium = find_chromium() or sys.exit("The screenshots of the report need Chromium: make browser")
-    code = re.findall(r"```python\n(.*?)```", (DOCS / "seeing.md").read_text("utf-8"), flags=re.DOTALL)
+    code = re.findall(r"```python\n(.*?)```", (DOCS / "results.md").read_text("utf-8"), flags=re.DOTALL)
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(2):  # the first run loads the compiled kernels, which would affect the times
             plt.close("all")

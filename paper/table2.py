@@ -174,7 +174,7 @@ def _report(rows: list[Row], lines: list[Table2Line], shape: tuple[int, int], la
 def _describe_data(n_movies: int, label: str) -> str:
     if label == "stand-in":
         return (
-            "**Synthetic data: a stand-in of the shape of MovieLens 25M** (docs/movielens.md). R² and errors "
+            "**Synthetic data: a stand-in of the shape of MovieLens 25M** (docs/research.md). R² and errors "
             "can be compared between methods, but not with the paper's."
         )
     note = ", which are **not all of ml-25m**: with few movies, R² means little"

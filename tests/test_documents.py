@@ -66,7 +66,7 @@ def test_seeing(tmp_path, monkeypatch):
     """The code of the page runs in order and draws its three plots."""
     mpl.use("Agg")
     monkeypatch.chdir(tmp_path)
-    exec("\n".join(blocks("docs/seeing.md")), {})
+    exec("\n".join(blocks("docs/results.md")), {})
     assert len(plt.get_fignums()) == 3
     plt.close("all")
     report = (tmp_path / "report.html").read_text("utf-8")
@@ -89,13 +89,13 @@ def test_interactions_page(capsys):
 
 
 def test_cluster(capsys):
-    (example,) = blocks("docs/cluster.md")
+    (example,) = blocks("docs/clusters.md")
     exec(example, {})
     assert set(capsys.readouterr().out.strip("[ ]\n").split()) == {"7", "42"}
 
 
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
-OWN_TEST = {"seeing.md", "interactions.md", "cluster.md"}
+OWN_TEST = {"results.md", "interactions.md", "clusters.md"}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(f"docs/{page}") and page not in OWN_TEST])

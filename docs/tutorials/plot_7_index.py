@@ -243,7 +243,7 @@ print(f"{q} together:  BanditSIS {1000 * together:3.0f} ms, SIS in memory {1000 
 
 # %%
 # - *The only target is a rare class.* Rows that are chosen by the response carry more information than
-#   one bit of each row; see :doc:`/sampling`.
+#   one bit of each row; see :doc:`/guarantees`.
 # - *More than an eighth of the features is to be selected, or there are fewer than about 200.* Candidates
 #   could be more than half of the data, so the bits are not used.
 #

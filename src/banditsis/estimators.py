@@ -508,7 +508,7 @@ class BanditSIS(Screener):
         rows for arrays; see :func:`screen`.
     sampling : {"auto", "uniform", "stratified"}
         "stratified" reads more of the rows that carry most information: those of a rare class, or far from
-        the mean response; see :doc:`/sampling`. "auto" does so where rows can be read at random and it is
+        the mean response; see :doc:`/guarantees`. "auto" does so where rows can be read at random and it is
         more precise, unless ``alpha`` is given: the paper's method draws rows uniformly.
     missing : {"raise", "pairwise"}
         Whether NaN raises an error, or is ignored for each feature separately.

@@ -91,7 +91,7 @@ def screen(
     sampling : {"auto", "uniform", "stratified"}
         "stratified" reads more of the rows that carry most information: those of a rare class, or far from
         the mean response. It needs rows in random order and a statistic computed from sums, or "cox"; see
-        :doc:`/sampling`. Several responses are then screened one by one. "auto" does so for one response,
+        :doc:`/guarantees`. Several responses are then screened one by one. "auto" does so for one response,
         unless it would not be more precise or the plan is :meth:`Plan.paper` or :meth:`Plan.subsample`, which
         are uniform. :meth:`Plan.guaranteed` reads outliers of the response in any case.
     missing : {"raise", "pairwise"}
