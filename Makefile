@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .PHONY: help demo test paper browser lint types coverage bench bench-plans bench-sampling bench-guarantees bench-io bench-tables \
   bench-dask bench-files bench-statistics bench-formats bench-interactions bench-redundancy bench-startup \
   bench-cores bench-adaptive bench-kernels bench-gpu bench-growth bench-index bench-peers bench-beyond \
-  bench-shape test-gpu test-lowest fuzz docs \
+  bench-shape test-gpu test-lowest test-newest fuzz docs \
   docs-figures dist clean
 
 help:  ## List the commands
@@ -25,8 +25,9 @@ $(CORE): pyproject.toml constraints.txt src/banditsis/__init__.py
 	@touch $@
 
 $(STAMP): $(CORE)
-	$(INSTALL) -e '.[test]'
-	@$(INSTALL) -e '.[movielens]' >/dev/null 2>&1 || \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(INSTALL) -e . --group test
+	@$(INSTALL) --group movielens >/dev/null 2>&1 || \
 	  echo "LIBMF cannot be built without a C++ compiler: tests of the MovieLens table that call it will be skipped."
 	@touch $@
 
@@ -43,10 +44,18 @@ paper: $(STAMP)  ## Reproduce the tables and figures of the paper into paper-res
 test-gpu: $(STAMP)  ## Run the tests of arrays on a GPU (needs a CUDA device and CuPy)
 	$(BIN)/python -m pytest tests/gpu tests/sources/test_gpu_without_device.py
 
+test-newest:  ## Run the tests with the newest released versions of all packages (10 minutes)
+	$(PYTHON) -m venv build/newest
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check -e '.[all]' --group test
+	build/newest/bin/python -m pytest -o filterwarnings=default -n 2 --dist loadfile \
+	  --ignore tests/paper --ignore tests/test_golden.py
+
 test-lowest:  ## Run the tests with the lowest version of every package that the project allows (10 minutes)
 	mkdir -p build && $(PYTHON) .github/lowest.py > build/lowest.txt
 	$(PYTHON) -m venv build/lowest
-	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest.txt -e '.[all,test]'
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c build/lowest.txt -e '.[all]' --group test
 	build/lowest/bin/python -m pytest -o filterwarnings=default -n 2 --dist loadfile \
 	  --ignore tests/paper --ignore tests/test_golden.py
 
@@ -149,7 +158,7 @@ bench-beyond: $(STAMP)  ## Compute the cost of 10^9 rows x 10^6 features and che
 	$(BIN)/python -m benchmarks.beyond --write docs/research.md
 
 docs: $(STAMP)  ## Run the tutorials and build the documentation into docs/_build (a few minutes)
-	$(INSTALL) -e '.[docs]'
+	$(INSTALL) --group docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 	@echo "open docs/_build/html/index.html"

@@ -176,7 +176,7 @@ def factorise(ratings: Ratings, n_movies: int) -> tuple[Array, Array]:
             from libmf import mf
         except ImportError:
             raise ImportError(
-                "Table 2 needs LIBMF and a C++ compiler: pip install 'banditsis[movielens]'"
+                "Table 2 needs LIBMF and a C++ compiler: pip install --group movielens"
             ) from None
         penalties = {"lambda_p1": 0.0, "lambda_q1": 0.0}
         model = mf.MF(**LIBMF_SETTINGS, **penalties, nr_threads=1, quiet=True, copy_data=False)
