@@ -51,8 +51,8 @@ def layouts(small: bool) -> Iterator[Figure]:
     for label, options in cases.items():
         best = interleaved(
             7,
-            rows=lambda options=options: screen(rows, plan=plan, **options),
-            columns=lambda options=options: screen(columns, plan=plan, **options),
+            rows=lambda options=options: screen(rows, keep=plan, **options),
+            columns=lambda options=options: screen(columns, keep=plan, **options),
         )
         label = f"{label}, {n:,} × {p:,} float32: column-major against row-major"
         yield at_most(label, best["columns"] / best["rows"], 1.5, "×")

@@ -151,7 +151,6 @@ def test_unfitted():
         (BanditSIS(alpha=0), ValueError, "alpha must be a finite number greater than 0, got 0"),
         (BanditSIS(alpha=np.nan), ValueError, "alpha must be a finite number"),
         (BanditSIS(alpha=np.inf), ValueError, "alpha must be a finite number"),
-        (BanditSIS(discard=0), ValueError, r"discard must be in \(0, 1\], got 0"),
         (BanditSIS(row_order="sorted"), ValueError, "row_order must be one of"),
     ],
 )

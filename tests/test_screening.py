@@ -184,8 +184,8 @@ def test_bad_plans():
         screen(X, Y, Plan.exact(10, 5, 2))
     with pytest.raises(ValueError, match="the plan is for 10 rows × 5 features, but X has"):
         screen(X, Y, lambda design: Plan.exact(10, 5, 2))
-    for plan in (10, lambda design: 10):
-        with pytest.raises(TypeError, match="plan must be a Plan"):
+    for plan in ("10", lambda design: "10"):
+        with pytest.raises(TypeError, match="keep must be a number of features, or a Plan"):
             screen(X, Y, plan)
     with pytest.raises(ValueError, match="names"):
         open_source(X, names=["a"])

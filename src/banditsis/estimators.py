@@ -112,14 +112,14 @@ class Screener(SelectorMixin, BaseEstimator):
 
         found = screen(
             source,
-            plan=plan,
+            keep=plan,
             **given,
             statistic=self.statistic,
             row_order=self.row_order,
             sampling=self.sampling,
             missing=self.missing,
             pvalues=pvalues,
-            n_choose=n_choose,
+            avoid_redundancy=n_choose or False,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             progress=True if self.verbose else None,
@@ -498,8 +498,6 @@ class BanditSIS(Screener):
         read as many rows as that takes: :meth:`Plan.guaranteed`.
     confidence : float
         For ``min_correlation``.
-    discard : float
-        With ``alpha``: share of the surplus features dropped in each round, in (0, 1].
     statistic : str, class or object
         The measure of association; see :class:`SIS` and :doc:`/statistics`.
     row_order : {"auto", "random", "blocks", "stored"}
@@ -566,7 +564,6 @@ class BanditSIS(Screener):
         budget: int | float | None = None,
         min_correlation: float | None = None,
         confidence: float = 0.95,
-        discard: float = 0.5,
         statistic: StatisticLike = "auto",
         row_order: str = "auto",
         sampling: str = "auto",
@@ -583,7 +580,6 @@ class BanditSIS(Screener):
         self.budget = budget
         self.min_correlation = min_correlation
         self.confidence = confidence
-        self.discard = discard
         self.statistic = statistic
         self.row_order = row_order
         self.sampling = sampling
@@ -595,5 +591,5 @@ class BanditSIS(Screener):
         self.verbose = verbose
 
     def _plan_options(self) -> dict[str, Any]:
-        names = ("alpha", "budget", "min_correlation", "confidence", "discard")
+        names = ("alpha", "budget", "min_correlation", "confidence")
         return {name: getattr(self, name) for name in names}

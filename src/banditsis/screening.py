@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from banditsis.core.progress import Progress, announce_compilation, show_progres
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
     check_choice,
+    check_flag,
     check_integer,
     check_plan,
     check_pvalues,
@@ -29,12 +31,14 @@ from banditsis.core.validation import (
 )
 from banditsis.engine.design import ROW_ORDERS, PlanLike
 from banditsis.engine.flags import flag_features
-from banditsis.engine.redundancy import MAX_CANDIDATES
+from banditsis.engine.redundancy import MAX_CANDIDATES, count_candidates
 from banditsis.engine.rounds import screen_rounds
 from banditsis.engine.runs import Run, Settings, check_enough, make_runs
 from banditsis.formats.opening import open_features
 from banditsis.index.rounds import bit_rounds
 from banditsis.index.sketch import BY_BITS
+from banditsis.plans import make_plan
+from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan
 from banditsis.results.result import Interrupted, ScreeningResult, attach_partial
 from banditsis.results.several import ScreeningResults
@@ -48,7 +52,7 @@ from banditsis.statistics.covariates import Covariates, encode_covariates, find_
 def screen(
     X: Any,
     y: Any,
-    plan: PlanLike,
+    keep: int | PlanLike,
     *,
     statistic: StatisticLike = "auto",
     row_order: str = "auto",
@@ -57,12 +61,12 @@ def screen(
     covariates: Any = None,
     sample_weight: Any = None,
     pvalues: bool = False,
-    n_choose: int | None = None,
+    avoid_redundancy: bool | int = False,
     n_jobs: int | None = None,
     random_state: Any = None,
     progress: Progress = None,
 ) -> ScreeningResult | ScreeningResults:
-    """Screen the features of X for association with y, following a plan.
+    """Screen the features of X for association with y.
 
     Parameters
     ----------
@@ -74,9 +78,10 @@ def screen(
         responses share each pass over the features that any of them has left; each result is the same as if
         its response had been screened alone with the same sampling. A constant response raises an error;
         among others that vary it gets scores of 0, no selected feature and a note.
-    plan : Plan or callable
-        How many rows to read and how many features to keep. A callable gets the :class:`SamplingDesign` of
-        the rows in which the response is known, and returns a plan that makes use of it:
+    keep : int, Plan or callable
+        How many features to keep, and how many rows to read for that. A number follows the plan of
+        ``BanditSIS(keep)``. A callable gets the :class:`~banditsis.plans.SamplingDesign` of the rows in which
+        the response is known, and returns a plan that makes use of it:
         ``lambda design: Plan.optimal(design.n_rows, p, d, 0.01, design=design)``.
     statistic : str, class or object
         The measure of association: "pearson", "anova", or another of :doc:`/statistics`. "auto" is "anova" if
@@ -113,9 +118,9 @@ def screen(
         are not selected if the response is skewed or heavy-tailed: those need a check, for which the features
         are read again. The cells are additional to the plan's; :meth:`Plan.optimal` can account for those of
         the selected features. Raises if the null distribution of the statistic is not known.
-    n_choose : int, optional
-        Choose this many of the features that the plan keeps, at most 2,048, and avoid redundant ones; see
-        ``avoid_redundancy`` of :class:`SIS`. By default all of them are selected.
+    avoid_redundancy : bool or int
+        Whether to avoid redundant features, as in :class:`SIS`. If ``keep`` is a plan, this is the number of
+        features to choose among those that the plan keeps, at most 2,048.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -135,8 +140,9 @@ def screen(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((5000, 200))
     >>> y = 2 * X[:, 5] + X[:, 17] + rng.standard_normal(5000)
-    >>> result = screen(X, y, Plan.paper(5000, 200, 2), random_state=0)
-    >>> result.selected
+    >>> screen(X, y, 2).selected
+    array([ 5, 17])
+    >>> screen(X, y, Plan.paper(5000, 200, 2, alpha=1.0), random_state=0).selected
     array([ 5, 17])
     """
     given = pair_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
@@ -144,7 +150,7 @@ def screen(
     check_shape(source)
     kind, remarks = _choose_statistic(statistic, y)
     check_pvalues(kind, pvalues)
-    plan = _check_plan(plan, source.shape, n_choose)
+    plan, n_choose = _resolve_plan(keep, source.shape, kind, bool(pvalues), avoid_redundancy)
     known = _known_rows(source, kind, missing, given["covariates"], given["sample_weight"])
     settings = Settings(
         statistic=kind,
@@ -256,16 +262,39 @@ def _known_rows(source: Source, kind: Any, missing: str, covariates: Any, sample
     return Known(rows, adjust, weights.values[kept], notes)
 
 
+def _resolve_plan(
+    keep: Any, shape: tuple[int, int], kind: Any, pvalues: bool, avoid_redundancy: Any
+) -> tuple[PlanLike, int | None]:
+    """The plan, or what makes it; and how many of the features that it keeps are chosen, None for all."""
+    if isinstance(keep, Integral):
+        check_flag("avoid_redundancy", avoid_redundancy)
+        size = check_integer("keep", keep, 1)
+        n_choose = min(size, shape[1]) if avoid_redundancy else None
+        n_keep = count_candidates(n_choose, shape[1]) if n_choose else size
+
+        def make(design: SamplingDesign) -> Plan:
+            options: Any = {"rereads": kind.rereads, "pvalues": pvalues, "n_selected": n_choose}
+            return make_plan(design.n_rows, shape[1], n_keep, **options, design=design)
+
+        return make, n_choose
+    if avoid_redundancy is True:
+        raise ValueError(
+            "avoid_redundancy must be a number of features to choose if keep is a plan, got True."
+        )
+    n_choose = None if avoid_redundancy is False else check_integer("avoid_redundancy", avoid_redundancy, 1)
+    return _check_plan(keep, shape, n_choose), n_choose
+
+
 def _check_plan(plan: PlanLike, shape: tuple[int, int], n_choose: int | None) -> PlanLike:
     """Check a plan, or have it checked when it is made; it keeps enough features to choose from."""
     if callable(plan) and not isinstance(plan, Plan):
         return lambda design: cast(Plan, _check_plan(plan(design), (design.n_rows, shape[1]), n_choose))
     checked = check_plan(plan, Plan, shape)
     n_keep = checked.n_keep
-    if n_choose is not None and not check_integer("n_choose", n_choose, 1) <= n_keep <= MAX_CANDIDATES:
+    if n_choose is not None and not n_choose <= n_keep <= MAX_CANDIDATES:
         kept = f"keeps {n_keep:,}" if n_keep else "sets no number of features to keep"
         raise ValueError(
-            f"n_choose = {n_choose} needs a plan that keeps {n_choose:,} to {MAX_CANDIDATES:,} features, but "
-            f"this one {kept}."
+            f"avoid_redundancy = {n_choose} needs a plan that keeps {n_choose:,} to {MAX_CANDIDATES:,} "
+            f"features, but this one {kept}."
         )
     return checked

@@ -205,6 +205,12 @@ def test_invalid_settings():
         300,
     ]
     with pytest.raises(ValueError, match="keeps 5 to 2,048 features, but this one keeps 4"):
-        screen(X, y, Plan.exact(*X.shape, 4), n_choose=5)
-    with pytest.raises(ValueError, match="n_choose must be at least 1"):
-        screen(X, y, Plan.exact(*X.shape, 4), n_choose=0)
+        screen(X, y, Plan.exact(*X.shape, 4), avoid_redundancy=5)
+    for keep, value in ((Plan.exact(*X.shape, 4), 0), (Plan.exact(*X.shape, 4), True), (4, 2)):
+        with pytest.raises(ValueError, match="avoid_redundancy must be"):
+            screen(X, y, keep, avoid_redundancy=value)
+    found = screen(X, y, 3, avoid_redundancy=True, random_state=0)
+    assert (
+        found.selected.tolist()
+        == BanditSIS(3, avoid_redundancy=True, random_state=0).fit(X, y).result_.selected.tolist()
+    )

@@ -35,8 +35,8 @@ def test_scores_are_those_of_float32(order, options):
     x = np.repeat(X, 2, axis=1)[:, ::2] if order == "strided" else np.array(X, order=order)
     options = {"y": Y, **options}
     plan = Plan.exact(*X.shape, 5)
-    found = screen(x, plan=plan, **options)
-    expected = screen(X.astype(np.float32), plan=plan, **options)
+    found = screen(x, keep=plan, **options)
+    expected = screen(X.astype(np.float32), keep=plan, **options)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
 
 

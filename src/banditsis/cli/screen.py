@@ -197,7 +197,7 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
                 missing=missing,
                 covariates=data.covariates,
                 sample_weight=data.weights,
-                n_choose=n_choose,
+                avoid_redundancy=n_choose or False,
                 n_jobs=options.jobs,
                 random_state=options.seed,
                 progress=bar,

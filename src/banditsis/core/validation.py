@@ -154,7 +154,9 @@ def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> Plan:
     """Return a plan that was made for data of this shape."""
     n, p = shape
     if not isinstance(plan, kind):
-        raise TypeError(f"plan must be a Plan, such as Plan.exact({n}, {p}, 10); got {plan!r}.")
+        raise TypeError(
+            f"keep must be a number of features, or a Plan such as Plan.exact({n}, {p}, 10); got {plan!r}."
+        )
     if (plan.n_rows, plan.n_features) != shape:
         raise ValueError(
             f"the plan is for {plan.n_rows:,} rows × {plan.n_features:,} features, but X has {n:,} × {p:,}: "

@@ -28,7 +28,6 @@ def make_plan(
     budget: int | float | None = None,
     min_correlation: float | None = None,
     confidence: float = 0.95,
-    discard: float = 0.5,
     rereads: bool = False,
     pvalues: bool = False,
     n_selected: int | None = None,
@@ -61,7 +60,7 @@ def make_plan(
     if max_samples is not None:
         return Plan.subsample(n, p, size, _count_samples(max_samples, n)).rereading(rereads)
     if alpha is not None:
-        return Plan.paper(n, p, size, alpha, discard).rereading(rereads)
+        return Plan.paper(n, p, size, alpha).rereading(rereads)
     if budget is not None:
         plan = Plan.optimal(
             n, p, size, budget, rereads=rereads, pvalues=pvalues, n_selected=n_selected, design=design
@@ -69,7 +68,7 @@ def make_plan(
         return _or_exact(plan, everything, f"a budget of {budget!r}")
     if by_fdr:  # the threshold of Benjamini and Hochberg depends on all p-values, and no sample has these
         return replace(everything, why_exact=NEEDS_ALL_ROWS)
-    paper = Plan.paper(n, p, size, DEFAULT_ALPHA, discard)
+    paper = Plan.paper(n, p, size, DEFAULT_ALPHA)
     plan = replace(paper.with_few_steps(), uniform=False)
     if rereads:
         plan = Plan.optimal(n, p, size, paper.cells, rereads=True, design=design)
