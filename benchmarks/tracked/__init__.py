@@ -1,0 +1,1 @@
+"""Six figures of the README over the history of the project: asv run, asv publish."""
