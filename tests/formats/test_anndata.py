@@ -11,6 +11,7 @@ import zarr
 
 import files
 from banditsis import SIS, open_data, open_source
+from banditsis.formats.opened import open_anndata_object
 from files import open_file
 
 COUNTS = np.random.default_rng(0).poisson(1.0, (60, 8)).astype("f4")
@@ -148,12 +149,35 @@ def test_objects_of_anndata(adata):
     assert selector.transform(adata).var_names.tolist() == ["b", "d"]
 
 
-def test_backed_objects_of_anndata_raise(adata):
+@pytest.mark.parametrize("mode", [None, "r", "r+"])
+def test_matrices_of_objects_in_memory_and_backed(adata, mode):
     import anndata
 
     path = files.new_path("data.h5ad")
     adata.write_h5ad(path)
-    backed = anndata.read_h5ad(path, backed="r")
-    with pytest.raises(ValueError, match=rf"has no X in memory: pass its path, {path}"):
-        open_source(backed)
-    backed.file.close()
+    opened = adata.copy() if mode is None else anndata.read_h5ad(path, backed=mode)
+    opened.obs["added"] = np.arange(60) % 3  # which the file does not have
+    matrices = {"X": COUNTS[:, :5], "layers/counts": COUNTS[:, :5] + 1, "layers/sparse": COUNTS[:, :5]}
+    for inner, cells in (matrices | {"raw/X": COUNTS}).items():
+        data = open_anndata_object(opened, inner)
+        added = data.values(data.find("added"))
+        source = data.source()
+        np.testing.assert_array_equal(source.read(slice(0, 60), None), cells)
+        np.testing.assert_array_equal(added, np.arange(60) % 3)
+        assert list(source.names) == NAMES[: cells.shape[1]]
+        assert data.ids[:2].tolist() == ["cell0", "cell1"]
+    view = open_source(opened[10:40, ["b", "d"]])
+    np.testing.assert_array_equal(view.read(slice(0, 30), None), COUNTS[10:40][:, [1, 3]])
+    selector = SIS(n_features_to_select=2).fit(opened, COUNTS[:, 3] + COUNTS[:, 1])
+    assert selector.get_feature_names_out().tolist() == ["b", "d"]
+    with pytest.raises(ValueError, match=r"no layers/count; it has raw/X, layers/counts, layers/sparse"):
+        open_anndata_object(opened, "layers/count")
+    if mode is not None:
+        opened.file.close()
+
+
+def test_objects_without_a_matrix_raise():
+    import anndata
+
+    with pytest.raises(ValueError, match="the AnnData object has no X; it has no matrix"):
+        open_source(anndata.AnnData(shape=(5, 3)))

@@ -15,7 +15,14 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.formats.checks import check_shape
-from banditsis.formats.options import ReadOptions, as_ids, check_unique_names, choose_columns, find_column
+from banditsis.formats.options import (
+    DEFAULTS,
+    ReadOptions,
+    as_ids,
+    check_unique_names,
+    choose_columns,
+    find_column,
+)
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset
 
@@ -237,7 +244,9 @@ def _is_anndata(data: Any) -> bool:
 
 def open_labelled(data: Any, options: ReadOptions, names: Sequence[str] | None) -> OpenedMatrix:
     """Open a matrix with labels; ``names`` replace its own."""
-    return _open_anndata(data, options, names) if _is_anndata(data) else _open_xarray(data, options, names)
+    if _is_anndata(data):
+        return open_anndata_object(data, "X", options, names)
+    return _open_xarray(data, options, names)
 
 
 def _open(
@@ -250,14 +259,31 @@ def _open(
     return OpenedMatrix(open_in_memory(cells, own if names is None else names), "X", options, **labels)
 
 
-def _open_anndata(data: Any, options: ReadOptions, names: Sequence[str] | None) -> OpenedMatrix:
-    from banditsis.formats.arrow import OpenedFrame  # only frames need it
+def open_anndata_object(
+    data: Any, matrix: str = "X", options: ReadOptions = DEFAULTS, names: Sequence[str] | None = None
+) -> OpenedMatrix:
+    """Open a matrix of an AnnData object: ``X``, ``raw/X`` or ``layers/name``.
 
-    if data.isbacked:
-        raise ValueError(f"the AnnData object has no X in memory: pass its path, {data.filename}.")
-    if data.X is None:
-        raise ValueError('the AnnData object has no X: pass a layer, such as data.layers["counts"].')
-    own, cells = list(map(str, data.var_names)), data.X
+    What the object reads from a file when needed is read from there in parts; only a view of such an object
+    is loaded, by anndata. The columns of ``obs`` are those of the object.
+    """
+    from banditsis.formats.arrow import OpenedFrame  # only frames need it
+    from banditsis.formats.opening import open_file  # which imports this module
+
+    raw: Any = data.raw
+    others = [f"layers/{name}" for name in data.layers if name is not None]  # None is X in anndata 0.13
+    others = others if raw is None else ["raw/X", *others]
+    cells: Any = None
+    if matrix in ("X", "raw/X") and data.isbacked and not data.is_view:  # layers are in memory
+        limits = ReadOptions(memory_limit=options.memory_limit)
+        cells = open_file(f"{data.filename}:/{matrix}", limits).source()
+    elif matrix == "X":
+        cells = data.X
+    elif matrix in others:
+        cells = raw.X if matrix == "raw/X" else data.layers[matrix.removeprefix("layers/")]
+    if cells is None:
+        raise ValueError(f"the AnnData object has no {matrix}; it has {', '.join(others) or 'no matrix'}.")
+    own = list(map(str, (raw if matrix == "raw/X" else data).var_names))
     obs = OpenedFrame(data.obs, ReadOptions())
     columns = {name: partial(obs.values, name) for name in obs.names}
     return _open(cells, own, names, options, ids=partial(np.array, data.obs_names, str), columns=columns)

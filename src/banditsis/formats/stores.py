@@ -79,14 +79,14 @@ class Store(ABC):
 
         return call
 
-    def check(self, array: Any) -> Any:
-        """What can be sliced to read an array; raise if that is not safe, and warn if parts are missing."""
+    def check(self, array: Any, *, may_lack: bool = False) -> Any:
+        """What can be sliced to read an array; raise if that is not safe, and warn if it lacks chunks."""
         where, cells = self.where(array), self.prepare(array)
         self._check_not_packed(array)
         chunk, n_chunks, n_stored = self.count_chunks(array)
         n_bytes = math.prod(chunk) * max(8, np.dtype(array.dtype).itemsize)
         check_size(where, n_bytes, self.memory_limit, f"has chunks of {chunk} cells")
-        if n_stored < n_chunks:
+        if n_stored < n_chunks and not may_lack:
             fill = array.fill_value if hasattr(array, "fill_value") else array.fillvalue
             warnings.warn(
                 f"{where}: {n_chunks - n_stored:,} of {n_chunks:,} chunks were never written; their cells "
@@ -95,11 +95,11 @@ class Store(ABC):
             )
         return cells
 
-    def read(self, array: Any) -> Array:
-        """Values of a vector: numbers unchanged, everything else as text."""
+    def read(self, array: Any, *, may_lack: bool = False) -> Array:
+        """Values of a vector: numbers unchanged, everything else as text; some may lack chunks."""
         n_bytes = math.prod(array.shape) * max(8, np.dtype(array.dtype).itemsize)
         check_size(self.where(array), n_bytes, self.memory_limit, f"has the shape {array.shape}")
-        values = np.asarray(self.check(array)[...]).reshape(-1)
+        values = np.asarray(self.check(array, may_lack=may_lack)[...]).reshape(-1)
         return values if values.dtype.kind in "fiub" else np.array([to_text(value) for value in values])
 
     def open_dense(self, where: object, array: Any, names: Sequence[str] | None) -> Source:
@@ -351,7 +351,8 @@ def _read_column(store: Store, group: Any, name: str) -> Array:
         return _decode_categories(store.read(node["categories"]), store.read(node["codes"]))
     if "mask" not in node:
         raise ValueError(f"column {name!r} of {group.name[1:]} has an unsupported encoding.")
-    return _fill_missing(store.read(node["values"]), store.read(node["mask"]).astype(bool))
+    mask = store.read(node["mask"], may_lack=True)  # zarr-python writes no chunks of False
+    return _fill_missing(store.read(node["values"]), mask.astype(bool))
 
 
 def _decode_categories(categories: Array, codes: Array) -> Array:
