@@ -144,7 +144,7 @@ TRUTHS = {
     "heteroscedastic": (heteroscedastic, 4, "y = exp((x₁ + x₂ + x₃ + x₄) / 4) ε"),
     "interaction with sign": (interaction, 4, "y = sign(x₂) abs(x₁) + sign(x₄) abs(x₃) + 1.5ε"),
 }
-STATISTICS = ("distance", "chatterjee", "sliced_wasserstein", "sirs", "spearman", "kendall", "pearson")
+STATISTICS = ("distance", "chatterjee", "sirs", "spearman", "kendall", "pearson")
 
 
 def truths(replications: int, n: int = 2_000, p: int = 1_000, d: int = 100) -> dict[str, dict[str, float]]:

@@ -41,31 +41,6 @@ def mean_variance(x, y):
     )
 
 
-def sliced_wasserstein(x, y, directions=8):
-    z, v = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
-    n, squares = len(y), []
-    sequence = [((1 + np.sqrt(5)) / 2 * (i - (n + 1) / 2) + 0.5) % 1 for i in range(1, n + 1)]
-    other = np.array([np.sort(v)[sum(u < here for u in sequence)] for here in sequence])
-    for a in np.pi * (np.arange(directions) + 0.5) / directions:
-        c, s = np.cos(a), np.sin(a)
-        product = c * np.sort(z) + s * (other if c > 0 else other[::-1])
-        squares.append(np.mean((np.sort(c * z + s * v) - np.sort(product)) ** 2))
-    return np.sqrt(np.mean(squares))
-
-
-def sliced_wasserstein_of_all_pairs(x, y, directions=8):
-    """The distance from the product of the marginal distributions itself: all n² pairs."""
-    z, v = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
-    angles = np.pi * (np.arange(directions) + 0.5) / directions
-    squares = [
-        np.mean(
-            (np.repeat(np.sort(c * z + s * v), len(y)) - np.sort(np.add.outer(c * z, s * v).ravel())) ** 2
-        )
-        for c, s in zip(np.cos(angles), np.sin(angles), strict=True)
-    ]
-    return np.sqrt(np.mean(squares))
-
-
 REFERENCES = {
     "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
     "kendall": lambda x, y: stats.kendalltau(x, y).statistic,
@@ -73,7 +48,6 @@ REFERENCES = {
     "distance": distance_correlation,
     "sirs": sirs,
     "mv": mean_variance,
-    "sliced_wasserstein": sliced_wasserstein,
 }
 #: By this power of the rows the scores of features without association fall.
 NOISE = {name: 1.0 if name in ("sirs", "mv") else 0.5 for name in REFERENCES}

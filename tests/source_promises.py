@@ -32,7 +32,6 @@ RESPONSES = {
     "distance": NUMBERS,
     "sirs": NUMBERS,
     "mv": LABELS,
-    "sliced_wasserstein": NUMBERS,
 }
 MOMENT = [name for name in REGISTERED if not find_statistic(name).rereads]
 SOME = np.array([0, 1, 5, 22])

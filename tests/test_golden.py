@@ -34,7 +34,7 @@ LINEAR = {
     "cox": np.column_stack([rng.exponential(np.exp(-0.5 * ETA)), rng.random(N) < 0.7]),
 }
 SAMPLE = {
-    **dict.fromkeys(("spearman", "kendall", "chatterjee", "distance", "sirs", "sliced_wasserstein"), ETA),
+    **dict.fromkeys(("spearman", "kendall", "chatterjee", "distance", "sirs"), ETA),
     "mv": CLASSES,
 }
 #: Data that are large enough for several rounds, with 0, 1 and 2 as in genotypes.

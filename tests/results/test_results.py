@@ -126,7 +126,7 @@ def test_a_record_names_only_parts_of_results(result):
 
 
 def test_a_score_without_a_sign_has_no_plus():
-    for statistic in ("anova", "distance", "sirs", "chatterjee", "mv", "sliced_wasserstein"):
+    for statistic in ("anova", "distance", "sirs", "chatterjee", "mv"):
         y = np.digitize(Y, [-1, 1]) if statistic in ("anova", "mv") else Y
         unsigned = screen(X, y, Plan.exact(2000, 60, 3), statistic=statistic)
         for text in (str(unsigned), str(ScreeningResults([unsigned])), unsigned._repr_html_()):

@@ -54,7 +54,7 @@ POSITIVE, NATURAL = click.IntRange(min=1), click.IntRange(min=0)
 #: All but "auto".
 STATISTICS = (
     *("pearson", "anova", "logistic", "poisson", "cox", "spearman", "kendall", "chatterjee", "distance"),
-    *("sirs", "mv", "sliced_wasserstein"),
+    *("sirs", "mv"),
 )
 PARAMETERS: list[click.Parameter] = [
     # What to open, and how.

@@ -87,45 +87,6 @@ def mean_variance(
 
 
 @elementwise
-def project(x: Array, y: Array, along: float, across: float, out: Array) -> None:
-    """Fill ``out`` with ``along · x + across · y``."""
-    for i in range(x.size):
-        out[i] = along * x[i] + across * y[i]
-
-
-@elementwise
-def sliced_wasserstein(
-    block: Array, response: Any, work: Array, joint_order: Array, scratch: Scratch, out: Array
-) -> None:
-    """Fill ``out`` with the sliced Wasserstein distance of (x, y) from pairs that represent independence.
-
-    Its square is the mean over directions of the mean of (A_(i) - B_(i))², where A and B are projections. The
-    response is ``y``; a response for each value of the sorted feature, first for directions with a positive
-    cosine, then for the others; and the directions. ``work`` has shape (4, n), ``joint_order`` n values.
-    """
-    (y, independent, directions), n, order = response, block.shape[1], scratch[0]
-    z, ascending, joint, product = work[0], work[1], work[2], work[3]
-    for k in range(out.size):
-        if standardise(block[k], z) == 0.0:
-            out[k] = 0.0
-            continue
-        argsort(z, scratch)
-        for i in range(n):
-            ascending[i] = z[order[i]]
-        total = 0.0
-        for d in range(directions.shape[0]):
-            along, across = directions[d, 0], directions[d, 1]
-            project(z, y, along, across, joint)
-            project(ascending, independent[0 if along > 0.0 else 1], along, across, product)
-            argsort(joint, scratch)
-            joint_order[:] = order
-            argsort(product, scratch)
-            for i in range(n):
-                total += (joint[joint_order[i]] - product[order[i]]) ** 2
-        out[k] = math.sqrt(total / n / directions.shape[0])
-
-
-@elementwise
 def row_sums(values: Array, sums: Array) -> float:
     """Fill ``sums`` with Σ_j |v_i - v_j| for ascending values, and return their sum."""
     n, before, total, everything = values.size, 0.0, 0.0, 0.0

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from banditsis.core.validation import check_choice
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.cox import Cox
-from banditsis.statistics.dependence import Distance, MeanVariance, Sirs, SlicedWasserstein
+from banditsis.statistics.dependence import Distance, MeanVariance, Sirs
 from banditsis.statistics.families import Anova, Pearson
 from banditsis.statistics.glm import Logistic, Poisson
 from banditsis.statistics.linear import LinearStatistic
@@ -27,7 +27,6 @@ STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic]] = {
     "distance": Distance,
     "sirs": Sirs,
     "mv": MeanVariance,
-    "sliced_wasserstein": SlicedWasserstein,
 }
 
 #: A name, a class, or a sample statistic that was created with settings.
@@ -47,7 +46,6 @@ __all__ = [
     "Poisson",
     "SampleStatistic",
     "Sirs",
-    "SlicedWasserstein",
     "Spearman",
     "Statistic",
     "StatisticLike",
