@@ -24,9 +24,10 @@ from benchmarks.reporting import machine, replace_between
 from distributed import Client
 from numba import njit
 
-from banditsis import Plan, SamplingDesign, screen
+from banditsis import Plan, screen
 from banditsis.core.arrays import Array, Columns, Rows
 from banditsis.index.reader import BLOCK
+from banditsis.plans import SamplingDesign
 from banditsis.sources.blocks import BlockSource
 
 MARKER = "<!-- {}: written by benchmarks/beyond.py -->"

@@ -151,6 +151,8 @@ def test_unfitted():
         (BanditSIS(alpha=0), ValueError, "alpha must be a finite number greater than 0, got 0"),
         (BanditSIS(alpha=np.nan), ValueError, "alpha must be a finite number"),
         (BanditSIS(alpha=np.inf), ValueError, "alpha must be a finite number"),
+        (BanditSIS(confidence=0.9), ValueError, r"confidence=0\.9 needs min_correlation"),
+        (BanditSIS(progress="yes"), TypeError, "progress must be True, False, None or a function"),
         (BanditSIS(row_order="sorted"), ValueError, "row_order must be one of"),
     ],
 )
@@ -199,8 +201,8 @@ def test_all_rows_are_read_by_default_where_that_is_as_fast():
         np.testing.assert_array_equal(small.scores, SIS(5).fit(X, y).result_.scores)
         assert small.has_pvalues
         assert set(small.associated.tolist()) == {3, 8}
-    found = BanditSIS("fdr", random_state=0).fit(X, y).result_
-    np.testing.assert_array_equal(found.selected, SIS("fdr").fit(X, y).result_.selected)
+    found = BanditSIS(fdr=0.05, random_state=0).fit(X, y).result_
+    np.testing.assert_array_equal(found.selected, SIS(fdr=0.05).fit(X, y).result_.selected)
     sampled = BanditSIS(5, alpha=1.0, random_state=0).fit(X, y).result_
     assert sampled.fraction_read < 1
     assert any("exact screening, which reads every row, would be" in note for note in sampled.notes)

@@ -212,7 +212,7 @@ def test_progress_counts_the_cells():
 def test_a_progress_bar_on_request(capsys):
     screen(X, Y, Plan.exact(N, P, D), progress=True)
     assert "900,000 cells" in capsys.readouterr().err
-    SIS(3, verbose=True).fit(X, Y)
+    SIS(3, progress=True).fit(X, Y)
     assert "cells" in capsys.readouterr().err
     screen(X, Y, Plan.exact(N, P, D))
     assert capsys.readouterr().err == ""

@@ -47,7 +47,7 @@ def test_signals_are_told_from_noise(method):
     assert false <= 0.05 * SEEDS + 2 * math.sqrt(0.05 * 0.95 * SEEDS)
 
 
-@pytest.mark.parametrize("selector", [SIS("fdr"), BanditSIS("fdr", budget=0.5)])
+@pytest.mark.parametrize("selector", [SIS(fdr=0.05), BanditSIS(fdr=0.05, budget=0.5)])
 def test_the_false_discovery_rate_of_a_pipeline(selector):
     rates = []
     for seed in range(SEEDS):
@@ -63,17 +63,19 @@ def test_selection_by_error_rate():
     X, y = draw(0, 1000, 200)
     everything = SIS(200).fit(X, y).result_
     for fdr in (0.01, 0.2):
-        chosen = SIS("fdr", fdr=fdr).fit(X, y)
+        chosen = SIS(fdr=fdr).fit(X, y)
         assert set(chosen.result_.selected) == set(everything.select(fdr))
         assert chosen.transform(X).shape == (1000, len(everything.select(fdr)))
         assert chosen.result_.rounds[-1].n_kept == len(chosen.result_.selected)
         assert len(chosen.result_.to_frame()) == len(chosen.result_.selected)
-    with pytest.raises(ValueError, match="must be an integer, None or 'fdr', got 'all'"):
+    with pytest.raises(TypeError, match="n_features_to_select must be an integer, got 'all'"):
         SIS("all").fit(X, y)
+    with pytest.raises(ValueError, match="n_features_to_select and fdr are mutually exclusive"):
+        SIS(5, fdr=0.05).fit(X, y)
     with pytest.raises(ValueError, match=r"fdr must be in \(0, 1\), got 2"):
-        SIS("fdr", fdr=2.0).fit(X, y)
+        SIS(fdr=2.0).fit(X, y)
     with pytest.raises(ValueError, match="null distribution of the statistic 'distance' is not known"):
-        SIS("fdr", statistic="distance").fit(X, y)
+        SIS(fdr=0.05, statistic="distance").fit(X, y)
 
 
 @pytest.mark.parametrize("shape", [(4000, 200), (2000, 3)])
@@ -83,8 +85,8 @@ def test_selection_by_error_rate_finds_what_exact_screening_finds(shape):
     rng = np.random.default_rng(0)
     X = rng.standard_normal(shape)
     y = 0.08 * X.sum(axis=1) + rng.standard_normal(n)
-    expected = SIS("fdr").fit(X, y).result_
-    found = BanditSIS("fdr", random_state=0).fit(X, y).result_
+    expected = SIS(fdr=0.05).fit(X, y).result_
+    found = BanditSIS(fdr=0.05, random_state=0).fit(X, y).result_
     assert len(expected.selected) > p / 2
     np.testing.assert_array_equal(found.selected, expected.selected)
     assert sum("needs the p-value of every feature" in note for note in found.notes) == 1
@@ -96,13 +98,13 @@ def test_a_budget_limits_what_can_be_discovered():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_000, 200))
     y = 0.05 * X.sum(axis=1) + rng.standard_normal(20_000)
-    few = BanditSIS("fdr", alpha=0.5, random_state=0).fit(X, y).result_
+    few = BanditSIS(fdr=0.05, alpha=0.5, random_state=0).fit(X, y).result_
     sentence = "100 of 200 features were tested; those dropped before cannot be discovered."
     assert describe_answer(few).endswith(sentence)
     assert sentence in str(few).replace("\n  ", " ")
-    slow = BanditSIS("fdr", budget=0.9, random_state=0).fit(X, y).result_
+    slow = BanditSIS(fdr=0.05, budget=0.9, random_state=0).fit(X, y).result_
     assert slow.is_exact
-    assert len(slow.selected) == len(SIS("fdr").fit(X, y).result_.selected) > 100
+    assert len(slow.selected) == len(SIS(fdr=0.05).fit(X, y).result_.selected) > 100
     assert "tested" not in describe_answer(slow)
 
 
@@ -111,7 +113,7 @@ def test_one_criterion_for_selected_and_for_marked_features():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2000, 400))
     y = 0.07 * X[:, :200].sum(axis=1) + rng.standard_normal(2000)
-    result = SIS("fdr", fdr=0.1).fit(X, y).result_
+    result = SIS(fdr=0.1).fit(X, y).result_
     assert len(result.select(0.05, "holm")) < len(result.selected)
     np.testing.assert_array_equal(result.associated, result.selected)
     sentence = f"{len(result.selected)} discoveries at a false discovery rate of 10%."
@@ -122,7 +124,7 @@ def test_one_criterion_for_selected_and_for_marked_features():
         assert "indistinguishable from noise" not in text
         assert "clearly associated" not in text
         assert "after Holm's correction" not in text
-    adaptive = BanditSIS("fdr", alpha=0.5, random_state=0).fit(X, y).result_
+    adaptive = BanditSIS(fdr=0.05, alpha=0.5, random_state=0).fit(X, y).result_
     for found in (result, adaptive):  # features are selected by p-value, so no |r| tells what was kept
         assert found.evidence.no_floor_reason == "features were selected by p-value"
         with pytest.raises(ValueError, match="no detection floor: features were selected by p-value"):
@@ -131,7 +133,7 @@ def test_one_criterion_for_selected_and_for_marked_features():
         for text in (str(found), found.to_html(), found._repr_html_()):
             assert "was kept" not in text
             assert "detection floor |r|" not in text
-    nothing = SIS("fdr").fit(X, rng.standard_normal(2000)).result_
+    nothing = SIS(fdr=0.05).fit(X, rng.standard_normal(2000)).result_
     assert describe_answer(nothing) == "no discoveries at a false discovery rate of 5%."
     assert describe_answer(nothing) in str(nothing)
 
@@ -140,7 +142,7 @@ def test_an_empty_selection():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 20)), rng.standard_normal(300)
     for data in (X, pd.DataFrame(X, columns=[f"g{j}" for j in range(20)])):
-        selector = SIS("fdr", fdr=1e-6).fit(data, y)
+        selector = SIS(fdr=1e-6).fit(data, y)
         assert len(selector.result_.selected) == 0
         assert "no discoveries at a false discovery rate" in str(selector.result_)
         with pytest.warns(UserWarning, match="No features were selected"):

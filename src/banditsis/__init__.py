@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from banditsis.formats.targets import open_data as open_data
     from banditsis.index.writer import build_index as build_index
     from banditsis.iterative import IterativeSIS as IterativeSIS
-    from banditsis.plans.design import SamplingDesign as SamplingDesign
     from banditsis.plans.plan import Plan as Plan
-    from banditsis.results.result import Interrupted as Interrupted
     from banditsis.results.result import ScreeningResult as ScreeningResult
     from banditsis.results.several import ScreeningResults as ScreeningResults
     from banditsis.screening import screen as screen
@@ -32,10 +30,8 @@ _HOME = {
     "SIS": "estimators",
     "BanditSIS": "estimators",
     "Interactions": "sources.interactions",
-    "Interrupted": "results.result",
     "IterativeSIS": "iterative",
     "Plan": "plans.plan",
-    "SamplingDesign": "plans.design",
     "ScreeningResult": "results.result",
     "ScreeningResults": "results.several",
     "build_index": "index.writer",

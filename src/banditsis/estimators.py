@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_n_features, check_is_fitted, column_
 
 from banditsis.core.arrays import Array
 from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
-from banditsis.core.progress import clock
+from banditsis.core.progress import Progress, clock
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
     check_flag,
@@ -34,7 +34,7 @@ from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.opened import is_labelled
 from banditsis.formats.opening import is_sparse, open_features, open_source
-from banditsis.plans import make_plan
+from banditsis.plans import check_exclusive, make_plan
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan, default_size
 from banditsis.results.result import ScreeningResult, keep_significant
@@ -48,8 +48,8 @@ from banditsis.statistics import StatisticLike, find_statistic
 class Screener(SelectorMixin, BaseEstimator):
     """What SIS and BanditSIS have in common."""
 
-    n_features_to_select: int | str | None
-    fdr: float
+    n_features_to_select: int | None
+    fdr: float | None
     statistic: StatisticLike
     row_order: str = "auto"
     sampling: str = "uniform"
@@ -58,7 +58,7 @@ class Screener(SelectorMixin, BaseEstimator):
     avoid_redundancy: bool
     n_jobs: int | None
     random_state: Any
-    verbose: bool
+    progress: Progress
 
     def _plan_options(self) -> dict[str, Any]:
         """The options of this estimator for the plan factory."""
@@ -96,13 +96,14 @@ class Screener(SelectorMixin, BaseEstimator):
         check_shape(source)
         check_columns(given["y"], self.statistic)
         size, n_choose = self._sizes(*source.shape)
-        pvalues = self.pvalues or size == "fdr"
+        pvalues = self.pvalues or self.fdr is not None
 
         def plan(design: SamplingDesign) -> Plan:
             return make_plan(
                 design.n_rows,
                 source.shape[1],
                 size,
+                by_fdr=self.fdr is not None,
                 rereads=find_statistic(self.statistic).rereads,
                 pvalues=bool(pvalues),
                 n_selected=n_choose,
@@ -122,10 +123,10 @@ class Screener(SelectorMixin, BaseEstimator):
             avoid_redundancy=n_choose or False,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
-            progress=True if self.verbose else None,
+            progress=self.progress,
         )
         results = [found] if isinstance(found, ScreeningResult) else list(found)
-        if size == "fdr":
+        if self.fdr is not None:
             results = [keep_significant(result, self.fdr) for result in results]
         single = len(results) == 1
         self.result_ = results[0] if single else ScreeningResults(results)
@@ -139,20 +140,19 @@ class Screener(SelectorMixin, BaseEstimator):
         check_is_fitted(self, "result_")
         return [self.result_] if isinstance(self.result_, ScreeningResult) else list(self.result_)
 
-    def _sizes(self, n: int, p: int) -> tuple[int | str | None, int | None]:
+    def _sizes(self, n: int, p: int) -> tuple[int | None, int | None]:
         """The number of features that screening keeps, and that a second stage chooses; None without one."""
         size = self.n_features_to_select
-        if size == "fdr":
+        check_exclusive({"n_features_to_select": size, "fdr": self.fdr})
+        if self.fdr is not None:
             check_real("fdr", self.fdr, 0, 1)
-        elif isinstance(size, str):
-            raise ValueError(f"n_features_to_select must be an integer, None or 'fdr', got {size!r}.")
-        elif size is not None:
+        if size is not None:
             check_integer("n_features_to_select", size, 1)
         check_flag("avoid_redundancy", self.avoid_redundancy)
         if not self.avoid_redundancy:
             return size, None
         minimum = self._plan_options().get("min_correlation")
-        if isinstance(size, str) or (size is None and minimum is not None):
+        if size is None and not (self.fdr is None and minimum is None):
             raise ValueError(
                 "avoid_redundancy=True chooses a number of features: set n_features_to_select to an integer."
             )
@@ -318,11 +318,11 @@ class SIS(Screener):
 
     Parameters
     ----------
-    n_features_to_select : int or "fdr", optional
+    n_features_to_select : int, optional
         Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them.
-        "fdr" keeps the features that are significant at the false discovery rate ``fdr``, possibly none.
-    fdr : float
-        False discovery rate for ``n_features_to_select="fdr"``, in (0, 1).
+    fdr : float, optional
+        Keep the features that are significant at this false discovery rate, in (0, 1), instead of a number of
+        them; possibly none.
     max_samples : int or float, optional
         Screen a uniform random subsample: a number of rows, or a fraction of them. All rows by default.
     statistic : str, class or object
@@ -344,8 +344,9 @@ class SIS(Screener):
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
         Seed for the subsample.
-    verbose : bool
-        Whether to show progress from the start. Otherwise a bar appears on a terminal after two seconds.
+    progress : bool or callable, optional
+        By default a bar appears on a terminal after two seconds; True and False show it from the start, and
+        never. A callable is called with the number of cells read and the number to read.
 
     Attributes
     ----------
@@ -379,9 +380,9 @@ class SIS(Screener):
 
     def __init__(
         self,
-        n_features_to_select: int | str | None = None,
+        n_features_to_select: int | None = None,
         *,
-        fdr: float = 0.05,
+        fdr: float | None = None,
         max_samples: int | float | None = None,
         statistic: StatisticLike = "auto",
         missing: str = "raise",
@@ -389,7 +390,7 @@ class SIS(Screener):
         avoid_redundancy: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
-        verbose: bool = False,
+        progress: Progress = None,
     ) -> None:
         self.n_features_to_select = n_features_to_select
         self.fdr = fdr
@@ -400,7 +401,7 @@ class SIS(Screener):
         self.avoid_redundancy = avoid_redundancy
         self.n_jobs = n_jobs
         self.random_state = random_state
-        self.verbose = verbose
+        self.progress = progress
 
     @available_if(_reads_batches)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -456,10 +457,11 @@ class SIS(Screener):
         with Workers(count_jobs(self.n_jobs)) as workers, one_blas_thread():
             before[0].add(source, values, workers)
             size, (n, p) = self._sizes(*source.shape)[0], (before[0].n_rows, source.shape[1])
-            d = p if size == "fdr" else default_size(max(n, 3), p) if size is None else min(int(size), p)
+            d = default_size(max(n, 3), p) if size is None else min(size, p)
+            d = d if self.fdr is None else p
             result = before[0].result(source, d, clock() - started)
         self._batches = before
-        self.result_ = keep_significant(result, self.fdr) if size == "fdr" else result
+        self.result_ = result if self.fdr is None else keep_significant(result, self.fdr)
         self.scores_ = result.scores
         return self
 
@@ -476,14 +478,14 @@ class BanditSIS(Screener):
 
     Parameters
     ----------
-    n_features_to_select : int or "fdr", optional
+    n_features_to_select : int, optional
         Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them.
-        "fdr" keeps the features that are significant at the false discovery rate ``fdr``, possibly none. This
-        needs the p-value of every feature, so all rows are read. With ``alpha``, ``budget`` or
-        ``min_correlation`` only the features that are left at the end are tested, and the result says how
-        many. With ``min_correlation``, None keeps all that pass.
-    fdr : float
-        False discovery rate for ``n_features_to_select="fdr"``, in (0, 1).
+        With ``min_correlation``, None keeps all that pass.
+    fdr : float, optional
+        Keep the features that are significant at this false discovery rate, in (0, 1), instead of a number of
+        them; possibly none. This needs the p-value of every feature, so all rows are read. With ``alpha``,
+        ``budget`` or ``min_correlation`` only the features that are left at the end are tested, and the
+        result says how many.
     alpha : float, optional
         Read as in the paper: :meth:`Plan.paper`. Smaller values read more rows; the paper recommends 0.5 to
         1.1. ``alpha``, ``budget`` and ``min_correlation`` are mutually exclusive. Without any of them, as
@@ -496,8 +498,8 @@ class BanditSIS(Screener):
     min_correlation : float, optional
         Keep every feature with \|r\| at or above this over all rows, with probability ``confidence``, and
         read as many rows as that takes: :meth:`Plan.guaranteed`.
-    confidence : float
-        For ``min_correlation``.
+    confidence : float, optional
+        Probability for ``min_correlation``, by default 0.95; raises without it.
     statistic : str, class or object
         The measure of association; see :class:`SIS` and :doc:`/statistics`.
     row_order : {"auto", "random", "blocks", "stored"}
@@ -519,8 +521,9 @@ class BanditSIS(Screener):
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
         Seed for the random rows.
-    verbose : bool
-        Whether to show progress from the start. Otherwise a bar appears on a terminal after two seconds.
+    progress : bool or callable, optional
+        By default a bar appears on a terminal after two seconds; True and False show it from the start, and
+        never. A callable is called with the number of cells read and the number to read.
 
     Attributes
     ----------
@@ -557,13 +560,13 @@ class BanditSIS(Screener):
 
     def __init__(
         self,
-        n_features_to_select: int | str | None = None,
+        n_features_to_select: int | None = None,
         *,
-        fdr: float = 0.05,
+        fdr: float | None = None,
         alpha: float | None = None,
         budget: int | float | None = None,
         min_correlation: float | None = None,
-        confidence: float = 0.95,
+        confidence: float | None = None,
         statistic: StatisticLike = "auto",
         row_order: str = "auto",
         sampling: str = "auto",
@@ -572,7 +575,7 @@ class BanditSIS(Screener):
         avoid_redundancy: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
-        verbose: bool = False,
+        progress: Progress = None,
     ) -> None:
         self.n_features_to_select = n_features_to_select
         self.fdr = fdr
@@ -588,7 +591,7 @@ class BanditSIS(Screener):
         self.avoid_redundancy = avoid_redundancy
         self.n_jobs = n_jobs
         self.random_state = random_state
-        self.verbose = verbose
+        self.progress = progress
 
     def _plan_options(self) -> dict[str, Any]:
         names = ("alpha", "budget", "min_correlation", "confidence")

@@ -67,7 +67,7 @@ def test_planning():
         (("--budget", "1e-9"), "4e-06"),
         (("--alpha", "1", "--budget", "0.1"), "mutually exclusive"),
         (("--min-correlation", "2"), "must be in (0, 1), got 2"),
-        (("--confidence", "0.9"), "--confidence is the probability for --min-correlation"),
+        (("--confidence", "0.9"), "--confidence 0.9 needs --min-correlation"),
         (("--rows", "many"), "--rows"),
         (("--rows", "inf"), "must be an integer"),
         (("--rows", "1.5"), "must be an integer"),

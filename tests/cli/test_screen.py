@@ -123,7 +123,18 @@ def test_at_most_three_notes(tmp_path):
     frame["w"] = np.arange(300) % 5
     frame["text"] = [f"name {k}" for k in range(300)]
     frame.to_parquet(tmp_path / "x.parquet")
-    command = ("screen", tmp_path / "x.parquet", "--target", "y", "--weights", "w", "--alpha", 1, "--keep", 3)
+    command = (
+        "screen",
+        tmp_path / "x.parquet",
+        "--target",
+        "y",
+        "--sample-weight",
+        "w",
+        "--alpha",
+        1,
+        "--keep",
+        3,
+    )
     notes = json.loads(run(*command, "--json").stdout)["notes"]
     assert len(notes) > 4
     text = run(*command).stdout
@@ -231,10 +242,10 @@ def test_weights_of_rows(folder, tmp_path):
     options = ("--exact", "--keep", 2, "--json")
     np.save(tmp_path / "x.npy", np.column_stack([X, weights]))
     from_data = run(
-        "screen", tmp_path / "x.npy", "--target", folder / "y.npy", *options, "--weights", f"x{P}"
+        "screen", tmp_path / "x.npy", "--target", folder / "y.npy", *options, "--sample-weight", f"x{P}"
     )
     (tmp_path / "w.csv").write_text("age,w\n" + "".join(f"1,{value}\n" for value in weights))
-    from_file = screened(folder, *options, "--weights", f"{tmp_path}/w.csv:w")
+    from_file = screened(folder, *options, "--sample-weight", f"{tmp_path}/w.csv:w")
     expected = screen(X, Y, Plan.exact(N, P, 2), sample_weight=weights)
     for result in (from_data, from_file):
         record = json.loads(result.stdout)
@@ -242,7 +253,7 @@ def test_weights_of_rows(folder, tmp_path):
         assert record["parameters"]["sample_weight"] is True
         scores = [feature["score"] for feature in record["features"]]
         assert scores == pytest.approx(expected.scores[expected.selected], rel=1e-6)
-    result = screened(folder, "--weights", f"{tmp_path}/w.csv:age,w")
+    result = screened(folder, "--sample-weight", f"{tmp_path}/w.csv:age,w")
     assert (result.exit_code, "w.csv has no column 'age,w'" in said(result)) == (1, True)
 
 

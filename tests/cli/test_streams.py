@@ -184,7 +184,7 @@ def test_ctrl_c_shows_what_is_known(folder):
     """A real process, interrupted in its third round."""
     options = ["screen", str(folder / "x.npy"), "--target", str(folder / "y.npy"), "--keep", "3", "--json"]
     process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, *options, "--jobs", "1", "--alpha", "0.5"],
+        [sys.executable, "-c", SLOW, *options, "--n-jobs", "1", "--alpha", "0.5"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -85,4 +85,4 @@ def test_what_batches_cannot_do():
     selector = SIS(3).partial_fit(frame, Y[:100])
     with pytest.raises(ValueError, match="same names, in the same order"):
         selector.partial_fit(frame[frame.columns[::-1]], Y[:100])
-    assert len(SIS("fdr").partial_fit(X, Y).result_.selected) == 5
+    assert len(SIS(fdr=0.05).partial_fit(X, Y).result_.selected) == 5

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from banditsis import BanditSIS, Interrupted, Plan, screen
+from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.design import resolve_row_order
 from banditsis.engine.exchangeability import (
     GroupSums,
@@ -18,7 +18,7 @@ from banditsis.engine.exchangeability import (
     variation_bound,
 )
 from banditsis.engine.sampling import Strata
-from banditsis.results.result import ScreeningResult
+from banditsis.results import Interrupted, ScreeningResult
 from banditsis.sources.array import ArraySource
 from banditsis.sources.blocks import BlockSource
 

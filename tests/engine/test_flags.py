@@ -86,7 +86,7 @@ def test_a_column_filled_only_for_one_class(selector, labels, share):
     assert result.flags == {0: LEAKAGE}
     assert 0 not in result.selected
     assert any("'x0' (missing values depend on the response)" in note for note in result.notes)
-    assert selector.set_params(n_features_to_select="fdr").fit(
+    assert selector.set_params(n_features_to_select=None, fdr=0.05).fit(
         with_column(np.where(filled, rng.random(N), np.nan)), y
     ).result_.flags == {0: LEAKAGE}
 
@@ -117,7 +117,7 @@ def test_flagged_features_are_not_findings():
     )
     both = SIS(8).fit(leak, np.column_stack([CASES, X[:, 0]]) * 1.0).result_
     assert [line.split()[:3] for line in str(both).splitlines()[2:]] == [["y0", "8", "1"], ["y1", "8", "0"]]
-    found = SIS("fdr").fit(leak, CASES * 1.0).result_
+    found = SIS(fdr=0.05).fit(leak, CASES * 1.0).result_
     n = len(found.selected) - 1
     noun = "discovery" if n == 1 else "discoveries"
     assert describe_answer(found) == (f"{n} {noun} at a false discovery rate of 5%; 1 possible leakage.")

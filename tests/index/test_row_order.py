@@ -178,7 +178,7 @@ def test_the_command_joins_files_with_the_right_rows(tmp_path, ids):
     for options in (
         ["--target", f"{file}:y"],
         ["--target", f"{file}:gaps"],
-        ["--target", f"{file}:gaps", "--covariates", f"{file}:age,site", "--weights", f"{file}:w"],
+        ["--target", f"{file}:gaps", "--covariates", f"{file}:age,site", "--sample-weight", f"{file}:w"],
         ["--target", f"{file}:time", "--target", f"{file}:event", "--statistic", "cox"],
         ["--target", "f3", "--covariates", "f7"],
     ):

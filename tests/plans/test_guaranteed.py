@@ -226,7 +226,7 @@ def test_a_guaranteed_plan_prints():
         ({"min_correlation": 1.2}, r"the minimum correlation must be in \(0, 1\), got 1.2"),
         ({"min_correlation": 0}, r"the minimum correlation must be in \(0, 1\), got 0"),
         ({"min_correlation": 0.1, "confidence": 1}, r"confidence must be in \(0, 1\), got 1"),
-        ({"min_correlation": 0.1, "budget": 0.5}, "budget and minimum correlation are mutually exclusive"),
+        ({"min_correlation": 0.1, "budget": 0.5}, "budget and min_correlation are mutually exclusive"),
         ({"alpha": 0.5, "budget": 0.5}, "alpha and budget are mutually exclusive: choose one"),
         ({"min_correlation": 0.1, "row_order": "stored"}, "random row order, got 'stored'"),
         ({"min_correlation": 0.1, "missing": "pairwise"}, "complete data, got 'pairwise'"),

@@ -102,6 +102,7 @@ def test_cost_grows_like_the_root_of_n():
         (lambda: Plan.exact(10, 5, 0), "d must be at least 1, got 0"),
         (lambda: Plan.exact(10, 0, 1), "p must be at least 1, got 0"),
         (lambda: Plan.subsample(10, 5, 2, 11), "m must be from 3 to 10, got 11"),
+        (lambda: Plan.paper(10, 5, 2, discard=0), r"discard must be in \(0, 1\], got 0"),
         (lambda: Plan.paper(10, 5, 2, alpha=-1), "alpha must be a finite number greater than 0, got -1"),
         (lambda: Plan.paper(10, 5, 2, discard=1.5), r"discard must be in \(0, 1\], got 1.5"),
     ],

@@ -185,7 +185,7 @@ def test_all_settings_have_labels(tmp_path):
     store = open_source(build_index(X, tmp_path / "x.index", random_state=0))
     results = [
         SIS(3, avoid_redundancy=True).fit(X, Y, sample_weight=np.arange(2000)).result_,
-        SIS("fdr", pvalues=True).fit(Interactions(X[:, :5]), Y).result_,
+        SIS(fdr=0.05, pvalues=True).fit(Interactions(X[:, :5]), Y).result_,
         screen(store, Y, Plan.guaranteed(2000, 60, 6, 0.3), missing="raise"),
     ]
     text = "".join(result.to_html() for result in results)

@@ -75,7 +75,7 @@ PARAMETERS: list[click.Parameter] = [
         "columns. Text is expanded. Repeatable.",
         multiple=True,
     ),
-    _option("--weights", "Weights of the rows: a column of the data or FILE:COLUMN; 0 omits a row."),
+    _option("--sample-weight", "Weights of the rows: a column of the data or FILE:COLUMN; 0 omits a row."),
     # What to keep, and what to read for it.
     _option("--keep", "Features to keep.", type=POSITIVE, show_default="n / log n"),
     _option(
@@ -108,7 +108,6 @@ PARAMETERS: list[click.Parameter] = [
         default="auto",
     ),
     _option("--seed", "Random seed.", type=NATURAL, default=0),
-    _option("--seed", "Random seed.", "random_state", type=NATURAL, show_default="random"),
     # How to measure association.
     _choice(
         "--statistic",
@@ -137,7 +136,7 @@ PARAMETERS: list[click.Parameter] = [
     _flag("--force", "Replace an existing index."),
     _flag("--verify", "Read an index completely and check its checksums."),
     # Where to compute, and what to plan for.
-    _option("--jobs", "Threads.", type=int, show_default="all cores"),
+    _option("--n-jobs", "Threads.", type=int, show_default="all cores"),
     _option("--scheduler", "Dask cluster, tcp://…; workers must see the data at the same path."),
     _choice("--dtype", DTYPES, "Data type of the cells, for their size.", default="float32"),
 ]
@@ -199,9 +198,9 @@ _add(
     "screen",
     f"Select the features most associated with a target.\n\n{ABOUT_DATA}",
     *("data", "targets", *READING, "id", "keep", "fdr", "exact", *PLANNING),
-    *("statistic", "covariates", "weights", "pvalues", "avoid_redundancy", "interactions"),
+    *("statistic", "covariates", "sample_weight", "pvalues", "avoid_redundancy", "interactions"),
     *("missing", "row_order", "sampling", "output", "all_features", "report", "as_json", "quiet", "verbose"),
-    *("seed", "jobs", "scheduler"),
+    *("seed", "n_jobs", "scheduler"),
     examples=(
         "data.parquet --target price --keep 100",
         "cohort --target pheno.csv:CD8 --covariates cohort.cov",
@@ -214,7 +213,7 @@ _add(
     "Build an index of the data once: it answers for any target after reading 3% of the bytes.\n\n"
     "With --target, plans that sample rows also find the features of a rare class in few rows.\n\n"
     f"{ABOUT_DATA}",
-    *("data", "out", "append", "target", *READING, "id", "random_state", "force", "quiet"),
+    *("data", "out", "append", "target", *READING, "id", "seed", "force", "quiet"),
     examples=(
         "data.parquet --out data.index",
         "x.bed --out x.index --target pheno.csv:CD8 --seed 1",

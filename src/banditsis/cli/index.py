@@ -12,7 +12,7 @@ from banditsis.core.progress import ProgressBar
 from banditsis.index.writer import build_index
 
 
-def run(data: str, out: Path | None, append: Path | None, quiet: bool, **options: Any) -> None:
+def run(data: str, out: Path | None, append: Path | None, seed: int, quiet: bool, **options: Any) -> None:
     """Index a file; the other ``options`` are those of :func:`banditsis.build_index`."""
     destination = out or append
     if destination is None or (out and append):
@@ -22,7 +22,9 @@ def run(data: str, out: Path | None, append: Path | None, quiet: bool, **options
     started = time.perf_counter()
     try:
         with ProgressBar("indexing", "bytes", shown=False if quiet else None) as bar:
-            build_index(data, destination, append=append is not None, progress=bar, **options)
+            build_index(
+                data, destination, append=append is not None, random_state=seed, progress=bar, **options
+            )
     except KeyboardInterrupt:
         fail("interrupted: nothing was written; run the same command again.", INTERRUPTED)
     if not quiet:

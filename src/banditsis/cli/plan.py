@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.cli.terminal import check_confidence, print_output, table_of_columns, usage_errors
+from banditsis.cli.terminal import print_output, table_of_columns, usage_errors
 from banditsis.core.formatting import LINE_WIDTH, format_bytes, format_share, wrap
 from banditsis.plans import make_plan
 from banditsis.plans.plan import Plan
@@ -33,16 +33,12 @@ def run(
     rows: int,
     features: int,
     keep: int,
-    min_correlation: float | None,
-    confidence: float | None,
     dtype: str,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Print a plan and a comparison with others, or the plan as JSON."""
     with usage_errors():
-        confidence = check_confidence(confidence, min_correlation)
-        options |= {"min_correlation": min_correlation, "confidence": confidence}
         plan = make_plan(rows, features, keep, **options)
         itemsize = np.dtype(dtype).itemsize
         records = {name: to_record(other, itemsize) for name, other in compared_plans(plan).items()}

@@ -16,7 +16,6 @@ from banditsis.cli.output import check_output, print_results, summarize_response
 from banditsis.cli.terminal import (
     INTERRUPTED,
     UsageError,
-    check_confidence,
     fail,
     name_options,
     print_message,
@@ -30,7 +29,7 @@ from banditsis.formats.join import find_place
 from banditsis.formats.opening import find_format, is_url, local_path
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.targets import Dataset, open_dataset
-from banditsis.plans import check_exclusive, make_plan
+from banditsis.plans import check_confidence, check_exclusive, make_plan
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan, default_size
 from banditsis.results.result import Interrupted, ScreeningResult, keep_significant
@@ -59,7 +58,6 @@ EXCLUSIVE = (
 def run(data: str, **given: Any) -> None:
     """Screen a file, print the result and write it to files."""
     options = SimpleNamespace(data=data, **given)
-    options.confidence = check_confidence(options.confidence, options.min_correlation)
     check_options(options)
     options.pvalues = options.pvalues or options.fdr is not None
     connection: Any = nullcontext()
@@ -75,6 +73,7 @@ def check_options(options: SimpleNamespace) -> None:
     """Raise for invalid options before any data are read."""
     given = {name: None if value in (False, "auto") else value for name, value in vars(options).items()}
     with usage_errors():
+        check_confidence(options.confidence, options.min_correlation)
         for names in EXCLUSIVE:
             check_exclusive({f"--{name.replace('_', '-')}": given[name] for name in names})
         if options.fdr is not None:
@@ -87,12 +86,12 @@ def check_options(options: SimpleNamespace) -> None:
         )
     if repeated := [target for target in options.target if options.target.count(target) > 1]:
         raise UsageError(f"--target {repeated[0]} is given twice: give each target once.")
-    if options.jobs == 0:
-        raise UsageError("--jobs must not be 0: give a number of threads, or omit it to use all cores.")
+    if options.n_jobs == 0:
+        raise UsageError("--n-jobs must not be 0: give a number of threads, or omit it to use all cores.")
     if options.all_features and (options.output is None or options.output.suffix.lower() == ".json"):
         raise UsageError("--all-features needs a table to write: set --output to a .csv or .parquet file.")
     inputs: list[Any] = [local_path(options.data)]
-    for given_file in filter(None, (*options.target, *options.covariates, options.weights)):
+    for given_file in filter(None, (*options.target, *options.covariates, options.sample_weight)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
             inputs.append(find_place(given_file).file)
     for name, suffixes in (("output", (".csv", ".parquet", ".json")), ("report", (".html",))):
@@ -108,7 +107,7 @@ def _run(options: SimpleNamespace) -> None:
     path = options.data
     targets = list(options.target) or [_stored_target(path)]
     opening = _pick(options, READING)
-    roles = {"covariates": options.covariates, "weights": options.weights}
+    roles = {"covariates": options.covariates, "weights": options.sample_weight}
     target = targets[0] if len(targets) == 1 else targets
     data = open_dataset(path, target, ReadOptions(**opening, command_line=True), **roles)
     opening |= roles | {"target": tuple(targets)}
@@ -198,7 +197,7 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
                 covariates=data.covariates,
                 sample_weight=data.weights,
                 avoid_redundancy=n_choose or False,
-                n_jobs=options.jobs,
+                n_jobs=options.n_jobs,
                 random_state=options.seed,
                 progress=bar,
             )
@@ -234,7 +233,8 @@ def _make_plan(design: SamplingDesign, p: int, n_choose: int | None, options: Si
         plan = make_plan(
             design.n_rows,
             p,
-            keep if options.fdr is None else "fdr",
+            keep,
+            by_fdr=options.fdr is not None,
             **_pick(options, PLANNING),
             rereads=find_statistic(options.statistic).rereads,
             pvalues=bool(options.pvalues),

@@ -23,7 +23,9 @@ CLOSED_PIPE = 141
 #: What the user can cause; any other error is a bug and keeps its traceback.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError)
 #: Parameters that messages name and that are options of the commands.
-NAMED = ("dates", "missing", "one_hot", "pvalues", "row_order", "sampling", "statistic")
+NAMED = ("confidence", "dates", "missing", "one_hot", "pvalues", "row_order", "sampling", "statistic")
+#: Those that messages also name without a value.
+NAMED_ALONE = ("avoid_redundancy", "id_column", "min_correlation", "n_jobs", "sample_weight")
 
 
 class UsageError(ValueError):
@@ -37,13 +39,6 @@ def usage_errors() -> Iterator[None]:
         yield
     except (ValueError, TypeError, OverflowError) as error:
         raise UsageError(str(error)) from None
-
-
-def check_confidence(confidence: float | None, min_correlation: float | None) -> float:
-    """Return the confidence or its default. Raise if it is set without a minimum correlation."""
-    if confidence is not None and min_correlation is None:
-        raise UsageError("--confidence is the probability for --min-correlation: set that too, or omit it.")
-    return 0.95 if confidence is None else confidence
 
 
 @contextmanager
@@ -135,5 +130,7 @@ def name_options(text: str) -> str:
     def name(found: re.Match[str]) -> str:
         return f"--{found[1].replace('_', '-')}" + ("" if found[2] == "True" else f" {found[2]}")
 
-    named = re.sub(rf"\b({'|'.join(NAMED)})=[\"']?(\w+)\b[\"']?", name, text)
+    named = re.sub(rf"\b({'|'.join(NAMED)})=[\"']?([\w.]*\w)\b[\"']?", name, text)
+    alone = rf"(?<![\w'\"])({'|'.join(NAMED_ALONE)})(?![\w'\"])"
+    named = re.sub(alone, lambda found: f"--{found[1].replace('_', '-')}", named)
     return re.sub(r"(--[\w-]+( \w+)?), \1\b", r"\1", named)

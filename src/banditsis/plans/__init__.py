@@ -20,14 +20,15 @@ ALL_ROWS_READ = "all rows were read, because that is about as fast here as readi
 def make_plan(
     n: int,
     p: int,
-    d: int | str | None = None,
+    d: int | None = None,
     *,
+    by_fdr: bool = False,
     exact: bool = False,
     max_samples: int | float | None = None,
     alpha: float | None = None,
     budget: int | float | None = None,
     min_correlation: float | None = None,
-    confidence: float = 0.95,
+    confidence: float | None = None,
     rereads: bool = False,
     pvalues: bool = False,
     n_selected: int | None = None,
@@ -39,17 +40,17 @@ def make_plan(
     rows), :meth:`Plan.paper` (``alpha``), :meth:`Plan.optimal` (``budget``) and :meth:`Plan.guaranteed`
     (``min_correlation``) are mutually exclusive. Without any of them the plan is the paper's with α = 0.5 in
     fewer rounds (:meth:`Plan.with_few_steps`), the optimal plan of the same cost if the statistic rereads its
-    rows, or the exact plan if d = "fdr". Unless ``max_samples`` or ``alpha`` is given, the plan names the
+    rows, or the exact plan if ``by_fdr``. Unless ``max_samples`` or ``alpha`` is given, the plan names the
     exact plan to follow where that is about as fast.
 
-    By default d is :func:`default_size`, and with ``min_correlation`` 0: all that pass. "fdr" keeps all
-    features in exact runs, because p-values decide afterwards, and the default number in others.
+    By default d is :func:`default_size`, and with ``min_correlation`` 0: all that pass. ``by_fdr``
+    keeps all features in exact runs, because p-values decide afterwards.
     """
-    names = "exact", "max samples", "alpha", "budget", "minimum correlation"
+    names = "exact", "max_samples", "alpha", "budget", "min_correlation"
     values = exact or None, max_samples, alpha, budget, min_correlation
     check_exclusive(dict(zip(names, values, strict=True)))
-    by_fdr = isinstance(d, str)
-    size = None if isinstance(d, str) or d is None else check_integer("the number of features to keep", d, 1)
+    confidence = check_confidence(confidence, min_correlation)
+    size = None if d is None else check_integer("the number of features to keep", d, 1)
     if min_correlation is not None:
         plan = Plan.guaranteed(n, p, size, min_correlation, confidence, design=design)
         return _or_exact(plan, plan.as_exact(), "the guarantee")
@@ -79,6 +80,13 @@ def _or_exact(plan: Plan, everything: Plan, request: str) -> Plan:
     """The plan, or another that reads all rows if that is about as fast as what the user asked for."""
     why = f"all rows were read, because that is about as fast here as {request}; the result is exact."
     return replace(plan, or_exact=everything, why_exact=why)
+
+
+def check_confidence(confidence: float | None, min_correlation: float | None) -> float:
+    """Return the confidence or its default. Raise if it is set without a minimum correlation."""
+    if confidence is not None and min_correlation is None:
+        raise ValueError(f"confidence={confidence} needs min_correlation: set that too, or omit it.")
+    return 0.95 if confidence is None else confidence
 
 
 def check_exclusive(options: Mapping[str, object]) -> None:

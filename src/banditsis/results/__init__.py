@@ -1,1 +1,7 @@
-"""Results of screening: the result of one response, of several, and their JSON."""
+"""Results of screening runs, and errors that have the result of the finished rounds."""
+
+from banditsis.core.parallel import RoundError
+from banditsis.results.result import Interrupted, ScreeningResult
+from banditsis.results.several import ScreeningResults
+
+__all__ = ["Interrupted", "RoundError", "ScreeningResult", "ScreeningResults"]
