@@ -148,14 +148,14 @@ def test_ids_are_chosen_by_name(tmp_path, ending):
         getattr(table, f"to_{ending}")(path, index=False)
     target = pd.DataFrame({"who": who, "spent": FRAME["spent"]}).sample(frac=1, random_state=0)
     target.to_csv(tmp_path / "y.csv", index=False)
-    source, y, *_ = open_data(path, target=f"{tmp_path / 'y.csv'}:spent", id="who")
+    source, y, *_ = open_data(path, target=f"{tmp_path / 'y.csv'}:spent", id_column="who")
     np.testing.assert_allclose(y, FRAME["spent"], rtol=1e-12)
     assert "who" not in (source.names or ())
     target.rename(columns={"who": "id"}).to_csv(tmp_path / "z.csv", index=False)
-    _, backwards, *_ = open_data(path, target=f"{tmp_path / 'z.csv'}:spent", id="number")
+    _, backwards, *_ = open_data(path, target=f"{tmp_path / 'z.csv'}:spent", id_column="number")
     np.testing.assert_allclose(backwards[::-1], FRAME["spent"], rtol=1e-12)
     with pytest.raises(ValueError, match="no column 'whom'"):
-        open_source(path, id="whom")
+        open_source(path, id_column="whom")
 
 
 def test_frames_with_text_are_transformed_as_they_were_fitted():
@@ -199,7 +199,7 @@ def test_two_levels_are_one_feature(gaps):
 def test_options_may_be_numbers():
     X = np.arange(40.0).reshape(10, 4)
     assert open_source(X, columns=1).names == ["x0"]
-    assert open_source(X, id=2, drop=[1]).names == ["x2", "x3"]
+    assert open_source(X, id_column=2, drop=[1]).names == ["x2", "x3"]
     part = ColumnSubset(open_source(X), np.array([2, 3]))
     assert open_source(part, columns=["1"]).names == ["x2"]  # numbers count the columns that the user has
     with pytest.raises(TypeError, match=r"na must be the text of missing values, such as '-9', got -9\.5"):

@@ -471,12 +471,12 @@ def write_samples(tmp_path):
 
 def test_a_dataset_has_covariates_weights_and_ids(tmp_path):
     file = write_samples(tmp_path)
-    data = open_data(with_ids(IDS), f"{file}:y", covariates=f"{file}:age, sex", weights=f"{file}:w")
+    data = open_data(with_ids(IDS), f"{file}:y", covariates=f"{file}:age, sex", sample_weight=f"{file}:w")
     np.testing.assert_array_equal(data.target, [1, 2, 3, 4, 5])
     np.testing.assert_array_equal(data.features.read(slice(0, 5), None), X[1:])
     np.testing.assert_array_equal(data.covariates["age"], [10, 20, np.nan, 40, 50])
     assert data.covariates["sex"].tolist() == ["m", "f", "m", "f", None]
-    np.testing.assert_array_equal(data.weights, np.ones(5))
+    np.testing.assert_array_equal(data.sample_weight, np.ones(5))
     np.testing.assert_array_equal(data.ids, IDS[1:])
     assert data.names == ("y",)
     assert [" 4 of 6 rows" in how or " 5 of 6 rows" in how for how in data.joined] == [True] * 4
@@ -489,7 +489,7 @@ def test_a_file_alone_is_all_its_covariates(tmp_path):
     """But not the ids, nor what is the target or the weights, by name or by number."""
     file = write_samples(tmp_path)
     for target in ("y", "2"):
-        data = open_data(with_ids(IDS), f"{file}:{target}", covariates=file, weights=f"{file}:w")
+        data = open_data(with_ids(IDS), f"{file}:{target}", covariates=file, sample_weight=f"{file}:w")
         assert list(data.covariates) == ["age", "sex"]
     pd.read_csv(file, sep="\t").to_parquet(tmp_path / "samples.parquet")
     data = open_data(with_ids(IDS), covariates=tmp_path / "samples.parquet")

@@ -186,11 +186,11 @@ def test_the_command_joins_files_with_the_right_rows(tmp_path, ids):
             scores_of_command(tmp_path, data, *options) for data in (path, tmp_path / "x.parquet")
         )
         same_scores(found[expected.index], expected)
-    data = open_data(path, f"{file}:gaps", covariates=f"{file}:site", weights=f"{file}:w")
+    data = open_data(path, f"{file}:gaps", covariates=f"{file}:site", sample_weight=f"{file}:w")
     known = ~np.isnan(GAPS)
     np.testing.assert_allclose(data.target, GAPS[known])
     np.testing.assert_array_equal(data.covariates["site"], FRAME["site"][known])
-    np.testing.assert_allclose(data.weights, W[known])
+    np.testing.assert_allclose(data.sample_weight, W[known])
     np.testing.assert_array_equal(np.sort(data.features.original_rows), np.arange(known.sum()))
     if ids:
         np.testing.assert_array_equal(data.ids, table.index[known])

@@ -68,7 +68,7 @@ PARAMETERS: list[click.Parameter] = [
     _choice("--dates", ("skip", "numeric"), "What to do with columns of dates.", default="skip"),
     _option("--na", "Also a missing value in text files. Repeatable: --na -9.", multiple=True),
     _option("--memory-limit", "Approximate memory to use: 500MB, 2GB.", type=size),
-    _option("--id", "Column of sample ids, for joins.", metavar="COLUMN"),
+    _option("--id-column", "Column of sample ids, for joins.", metavar="COLUMN"),
     _option(
         "--covariates",
         "Covariates to adjust for: columns of the data (age,sex), FILE:age,sex, or FILE for all of its "
@@ -197,7 +197,7 @@ _add(
 _add(
     "screen",
     f"Select the features most associated with a target.\n\n{ABOUT_DATA}",
-    *("data", "targets", *READING, "id", "keep", "fdr", "exact", *PLANNING),
+    *("data", "targets", *READING, "id_column", "keep", "fdr", "exact", *PLANNING),
     *("statistic", "covariates", "sample_weight", "pvalues", "avoid_redundancy", "interactions"),
     *("missing", "row_order", "sampling", "output", "all_features", "report", "as_json", "quiet", "verbose"),
     *("seed", "n_jobs", "scheduler"),
@@ -213,7 +213,7 @@ _add(
     "Build an index of the data once: it answers for any target after reading 3% of the bytes.\n\n"
     "With --target, plans that sample rows also find the features of a rare class in few rows.\n\n"
     f"{ABOUT_DATA}",
-    *("data", "out", "append", "target", *READING, "id", "seed", "force", "quiet"),
+    *("data", "out", "append", "target", *READING, "id_column", "seed", "force", "quiet"),
     examples=(
         "data.parquet --out data.index",
         "x.bed --out x.index --target pheno.csv:CD8 --seed 1",

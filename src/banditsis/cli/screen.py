@@ -40,7 +40,7 @@ from banditsis.sources.views import take_original_rows
 from banditsis.statistics import find_statistic
 
 #: Options for :func:`open_source`, for :func:`make_plan`, and for :func:`screen`.
-READING = ("columns", "drop", "id", "one_hot", "dates", "na", "memory_limit")
+READING = ("columns", "drop", "id_column", "one_hot", "dates", "na", "memory_limit")
 PLANNING = ("exact", "alpha", "budget", "min_correlation", "confidence")
 SCREENING = ("statistic", "row_order", "sampling", "pvalues")
 #: Options of which only one can be set.
@@ -107,7 +107,7 @@ def _run(options: SimpleNamespace) -> None:
     path = options.data
     targets = list(options.target) or [_stored_target(path)]
     opening = _pick(options, READING)
-    roles = {"covariates": options.covariates, "weights": options.sample_weight}
+    roles = {"covariates": options.covariates, "sample_weight": options.sample_weight}
     target = targets[0] if len(targets) == 1 else targets
     data = open_dataset(path, target, ReadOptions(**opening, command_line=True), **roles)
     opening |= roles | {"target": tuple(targets)}
@@ -175,7 +175,7 @@ def _known_events(data: Dataset) -> Dataset:
         features=take_original_rows(data.features, rows),
         target=target[rows],
         covariates=data.covariates and {name: column[rows] for name, column in data.covariates.items()},
-        weights=None if data.weights is None else data.weights[rows],
+        sample_weight=None if data.sample_weight is None else data.sample_weight[rows],
     )
 
 
@@ -195,7 +195,7 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
                 **_pick(options, SCREENING),
                 missing=missing,
                 covariates=data.covariates,
-                sample_weight=data.weights,
+                sample_weight=data.sample_weight,
                 avoid_redundancy=n_choose or False,
                 n_jobs=options.n_jobs,
                 random_state=options.seed,

@@ -197,7 +197,7 @@ class OpenedFrame(OpenedTable):
 
     @property
     def key_names(self) -> Sequence[str]:
-        if self.options.id is not None:
+        if self.options.id_column is not None:
             return super().key_names
         levels = [str(level.name) for level in self._row_names if level.name is not None]
         return [*([""] if self._has_row_names or levels else []), *levels, *self.names]
@@ -214,7 +214,7 @@ class OpenedFrame(OpenedTable):
         return as_ids([level.tolist() for level in self._row_names])
 
     def use_ids(self, like: Sequence[str]) -> None:
-        if self.options.id is None and not match_names(self.names, like):
+        if self.options.id_column is None and not match_names(self.names, like):
             self._has_row_names |= bool(match_names([str(level.name) for level in self._row_names], like))
         if not self._has_row_names or match_names(self.names, like):
             super().use_ids(like)

@@ -160,8 +160,8 @@ class OpenedMatrix(Opened):
         if source is not None:
             check_shape(where, source.shape, options.memory_limit)
         self._all, self._ids, self._columns = source, ids, columns or {}
-        if options.id is not None:
-            name = self.find(options.id)
+        if options.id_column is not None:
+            name = self.find(options.id_column)
             self._ids = lambda: as_ids([self.values(name).tolist()])
 
     @property
@@ -182,8 +182,8 @@ class OpenedMatrix(Opened):
 
     @property
     def key_names(self) -> Sequence[str]:
-        if self.options.id is not None:
-            return [self.options.id]
+        if self.options.id_column is not None:
+            return [self.options.id_column]
         return () if self._ids is not None else self.names
 
     @cached_property

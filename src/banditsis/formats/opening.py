@@ -98,7 +98,7 @@ def open_source(
     *,
     columns: Patterns = (),
     drop: Patterns = (),
-    id: str | None = None,
+    id_column: str | None = None,
     one_hot: bool | int = False,
     dates: str = "skip",
     na: Patterns = (),
@@ -117,7 +117,7 @@ def open_source(
     columns, drop : str or sequence of str
         The features to use, or not to use: names, 1-based numbers, or patterns such as ``"snp_*"``. All by
         default.
-    id : str, optional
+    id_column : str, optional
         The column of sample ids, on which other files are joined; not a feature.
     one_hot : bool or int
         Whether to one-hot encode columns of text and categories; by default they are skipped with a note. An
@@ -147,7 +147,13 @@ def open_source(
     ((5, 3), 'x2')
     """
     options = check_options(
-        columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory_limit
+        columns=columns,
+        drop=drop,
+        id_column=id_column,
+        one_hot=one_hot,
+        dates=dates,
+        na=na,
+        memory_limit=memory_limit,
     )
     return open_any(data, options, names).source()
 

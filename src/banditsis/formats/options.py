@@ -28,7 +28,7 @@ class ReadOptions(NamedTuple):
 
     columns: Sequence[str] = ()
     drop: Sequence[str] = ()
-    id: str | None = None
+    id_column: str | None = None
     #: the largest number of levels of a text column that is one-hot encoded
     one_hot: int = 0
     dates: str = "skip"
@@ -55,7 +55,7 @@ def check_options(
     *,
     columns: Patterns = (),
     drop: Patterns = (),
-    id: str | int | None = None,
+    id_column: str | int | None = None,
     na: Patterns = (),
     dates: str = "skip",
     one_hot: bool | int = False,
@@ -65,7 +65,7 @@ def check_options(
     return ReadOptions(
         columns=_as_tuple("columns", columns, of_columns),
         drop=_as_tuple("drop", drop, of_columns),
-        id=None if id is None else str(id),
+        id_column=None if id_column is None else str(id_column),
         na=_as_tuple("na", na, "the text of missing values, such as '-9'"),
         dates=check_choice("dates", dates, DATES),
         one_hot=one_hot * MAX_LEVELS if isinstance(one_hot, bool) else check_integer("one_hot", one_hot, 0),

@@ -46,7 +46,9 @@ class OpenedTable(Opened):
         self._places = {name: j for j, name in enumerate(names)}
         others = set(range(len(names))) - set(index)
         self._choices = [names[j] for j in sorted(others)]
-        self.id_columns = list(index) if options.id is None else [find_column(names, options.id, where)]
+        self.id_columns = (
+            list(index) if options.id_column is None else [find_column(names, options.id_column, where)]
+        )
 
     @cached_property
     def table(self) -> Table:
@@ -71,7 +73,7 @@ class OpenedTable(Opened):
     @property
     def key_names(self) -> Sequence[str]:
         row_names = [""] if self.index else []
-        return [*row_names, *self._names] if self.options.id is None else [self.options.id]
+        return [*row_names, *self._names] if self.options.id_column is None else [self.options.id_column]
 
     def find(self, column: str) -> str:
         name = self._choices[find_column(self._choices, column, self.where)]
@@ -87,7 +89,7 @@ class OpenedTable(Opened):
 
     def use_ids(self, like: Sequence[str]) -> None:
         """Take the columns with these names as ids, or the index, or columns with a usual name."""
-        if self.options.id is None:
+        if self.options.id_column is None:
             taken = [self._places[name] for name in self.taken]
             found = match_names(self._names, like, taken) or self.id_columns
             self.id_columns = found or find_id_columns(self._names, exclude=taken)

@@ -29,7 +29,7 @@ class Dataset(NamedTuple):
         The response; several have NaN or None where one of them is missing.
     covariates : dict of str to ndarray, or None
         Covariates by name, with NaN or None for missing values.
-    weights : ndarray of shape (n,) or None
+    sample_weight : ndarray of shape (n,) or None
         Weights of the rows.
     ids : ndarray of str, or None
         Sample ids of the rows, if they are known; a family id and an individual id are separated by a tab.
@@ -42,7 +42,7 @@ class Dataset(NamedTuple):
     features: Source
     target: Array | None
     covariates: dict[str, Array] | None
-    weights: Array | None
+    sample_weight: Array | None
     ids: Array | None
     names: tuple[str, ...]
     joined: tuple[str, ...]
@@ -53,11 +53,11 @@ def open_data(
     target: str | os.PathLike[str] | Sequence[str] | None = None,
     *,
     covariates: str | os.PathLike[str] | Sequence[str] = (),
-    weights: str | os.PathLike[str] | None = None,
+    sample_weight: str | os.PathLike[str] | None = None,
     names: Sequence[str] | None = None,
     columns: Patterns = (),
     drop: Patterns = (),
-    id: str | None = None,
+    id_column: str | None = None,
     one_hot: bool | int = False,
     dates: str = "skip",
     na: Patterns = (),
@@ -78,9 +78,9 @@ def open_data(
     covariates : str or sequence of str
         Columns of the data (``"age,sex"``) or of another file (``"file:age,sex"``). A ``file`` alone stands
         for all its columns except sample ids, targets and weights.
-    weights : str, optional
+    sample_weight : str, optional
         Weights of the rows, as for ``target``.
-    names, columns, drop, id, one_hot, dates, na, memory_limit
+    names, columns, drop, id_column, one_hot, dates, na, memory_limit
         As in :func:`open_source`.
 
     Returns
@@ -96,9 +96,15 @@ def open_data(
     (['rs1'], array([1.7, 1.8]), {'sex': array(['f', 'm'], dtype='<U1')})
     """
     options = check_options(
-        columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory_limit
+        columns=columns,
+        drop=drop,
+        id_column=id_column,
+        one_hot=one_hot,
+        dates=dates,
+        na=na,
+        memory_limit=memory_limit,
     )
-    return open_dataset(data, target, options, names, covariates=covariates, weights=weights)
+    return open_dataset(data, target, options, names, covariates=covariates, sample_weight=sample_weight)
 
 
 def open_dataset(
@@ -108,11 +114,13 @@ def open_dataset(
     names: Sequence[str] | None = None,
     *,
     covariates: str | os.PathLike[str] | Sequence[str] = (),
-    weights: str | os.PathLike[str] | None = None,
+    sample_weight: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """As :func:`open_data`, with options that were checked."""
     opened = open_any(data, options, names)
-    roles = [[find_place(text, opened.names) for text in _as_texts(given)] for given in (target, weights)]
+    roles = [
+        [find_place(text, opened.names) for text in _as_texts(given)] for given in (target, sample_weight)
+    ]
     roles.append([place for text in _as_texts(covariates) for place in find_covariates(text, opened.names)])
     (responses, weighted, adjusted), notes = read_columns(opened, roles)
     source = opened.source()
@@ -130,7 +138,7 @@ def open_dataset(
         features=source if rows.size == n else take_original_rows(source, rows),
         target=None if not values else values[0] if is_single else np.column_stack(values),
         covariates={key: column.take(rows) for key, column in zip(keys, adjusted, strict=True)} or None,
-        weights=weighted[0].take(rows) if weighted else None,
+        sample_weight=weighted[0].take(rows) if weighted else None,
         ids=None if opened.ids is None else opened.ids[rows],
         names=tuple(column.name for column in responses),
         joined=tuple(column.how for column in (*responses, *weighted, *adjusted)),

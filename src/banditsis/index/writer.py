@@ -48,7 +48,7 @@ def build_index(
     target: str | None = None,
     columns: Patterns = (),
     drop: Patterns = (),
-    id: str | None = None,
+    id_column: str | None = None,
     one_hot: bool | int = False,
     dates: str = "skip",
     na: Patterns = (),
@@ -78,7 +78,7 @@ def build_index(
         The folder to write, such as ``x.index``.
     target : str, optional
         The target to store, and to make strata from, as in :func:`open_data`.
-    columns, drop, id, one_hot, dates, na
+    columns, drop, id_column, one_hot, dates, na
         Which columns to use, and how, as in :func:`open_source`.
     append : bool
         Whether the rows are added to an existing index of the same features. By default they have the same
@@ -120,7 +120,13 @@ def build_index(
     existing = IndexSource(destination) if append else None
     seed = resolve_seed(np.random.default_rng() if random_state is None else random_state)
     options = check_options(
-        columns=columns, drop=drop, id=id, one_hot=one_hot, dates=dates, na=na, memory_limit=memory
+        columns=columns,
+        drop=drop,
+        id_column=id_column,
+        one_hot=one_hot,
+        dates=dates,
+        na=na,
+        memory_limit=memory,
     )
     with _new_folder(data, destination, existing, force) as folder:
         target = target if target is not None or existing is None else existing.target
