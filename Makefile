@@ -101,7 +101,7 @@ bench-sampling: $(STAMP)  ## Compare stratified with uniform sampling; redraws a
 
 bench-guarantees: $(STAMP)  ## Check floors, guarantees and false discovery rates by simulation (60 minutes)
 	$(BIN)/python benchmarks/guarantees.py
-	$(BIN)/python benchmarks/fdr.py --write docs/pvalues.md
+	$(BIN)/python benchmarks/fdr.py --write benchmarks/README.md --page docs/pvalues.md
 
 bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites a table in docs/statistics.md (6 minutes)
 	$(BIN)/python benchmarks/moment_statistics.py

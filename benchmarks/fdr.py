@@ -1,6 +1,6 @@
 """False discoveries of ``select(fdr=0.05)`` where no feature is associated, and power for normal data.
 
-python benchmarks/fdr.py [--runs 500] [--only NAME …] [--write docs/pvalues.md]
+python benchmarks/fdr.py [--runs 500] [--only NAME …] [--write benchmarks/README.md] [--page docs/pvalues.md]
 
 Without association every discovery is false, so the false discovery rate is the share of runs with a selected
 feature. It is measured for the usual p-values (Student's t, F, χ²) and for those of the result, which correct
@@ -24,6 +24,16 @@ from reporting import replace_between
 N, P, LEVEL = 1000, 1000, 0.05
 N_WEAK, WEAK = 10, 0.13
 MARKER = "<!-- false discoveries: written by benchmarks/fdr.py -->"
+#: The cases on the page of the documentation.
+SHOWN = (
+    "allele frequency 2%",
+    "both t with 3",
+    "counts with 5 times",
+    "both normal",
+    "`poisson`, n = 100, lognormal features that depend on the",
+    "`cox`, n = 400, lognormal",
+    "`spearman`, 10 rows",
+)
 
 #: The statistic, the features, the response, and covariates if there are any.
 Data = tuple[Any, ...]
@@ -180,6 +190,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--only", nargs="+", choices=[draw.__name__ for draw in CASES.values()])
     parser.add_argument("--write", type=Path, help="Markdown file whose table is replaced")
+    parser.add_argument("--page", type=Path, help="Markdown file whose table of the main cases is replaced")
     options = parser.parse_args()
     lines = [
         f"| n = {N:,}, p = {P:,}, {options.runs:,} runs | usual | corrected | reread |",
@@ -193,6 +204,9 @@ def main() -> None:
             print(lines[-1], flush=True)
     if options.write is not None:
         replace_between(options.write, MARKER, "\n".join(lines))
+    if options.page is not None:
+        shown = [line for line in lines[2:] if any(case in line for case in SHOWN)]
+        replace_between(options.page, MARKER, "\n".join(lines[:2] + shown))
 
 
 if __name__ == "__main__":
