@@ -97,7 +97,7 @@ bench-plans: $(STAMP)  ## Compare the guarantees of plans with what they keep (5
 	$(BIN)/python benchmarks/plans.py
 
 bench-sampling: $(STAMP)  ## Compare stratified with uniform sampling; redraws a figure of the docs (10 minutes, 18 GB)
-	$(BIN)/python benchmarks/sampling.py --figure docs/figures/sampling.svg
+	$(BIN)/python benchmarks/sampling.py --figure docs/figures/sampling.svg --write docs/guarantees.md
 
 bench-guarantees: $(STAMP)  ## Check floors, guarantees and false discovery rates by simulation (60 minutes)
 	$(BIN)/python benchmarks/guarantees.py

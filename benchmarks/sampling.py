@@ -1,6 +1,6 @@
 """Stratified against uniform sampling: what is kept, for how many cells and how much time.
 
-python benchmarks/sampling.py [--runs 500] [--figure docs/figures/sampling.svg]
+python benchmarks/sampling.py [--runs 500] [--figure docs/figures/sampling.svg] [--write docs/guarantees.md]
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -22,10 +23,12 @@ from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource
 from banditsis.statistics import Pearson
-from reporting import Figure, at_least, at_most, collect, machine, table
+from reporting import Figure, at_least, at_most, collect, machine, replace_between, table
 from timing import interleaved
 
 N, P, D = 1000, 2000, 288
+PRECISION = "rows as precise as 1,000 uniform rows: "
+MARKER = "<!-- precision: written by benchmarks/sampling.py -->"
 MODELS = (datasets.make_m1, datasets.make_m2, datasets.make_m3, datasets.make_m4)
 #: Cells as shares of those of the paper's plan with α = 1.5, as printed.
 SHARES = (0.5, 0.65, 0.8, 1.0, 1.3)
@@ -218,7 +221,7 @@ def precision() -> Iterator[Figure]:
     n, rng = 10**6, np.random.default_rng(0)
     responses = {
         "normal": rng.standard_normal(n),
-        "counts (Poisson, mean 1.5)": rng.poisson(1.5, n),
+        "Poisson, mean 1.5": rng.poisson(1.5, n),
         "t with 3 degrees of freedom": rng.standard_t(3, n),
         "lognormal": rng.lognormal(size=n),
         "two classes, 10%": rng.random(n) < 0.1,
@@ -229,7 +232,7 @@ def precision() -> Iterator[Figure]:
         source = ArraySource(np.ones((n, 1), np.float32))
         design = find_strata(source, Pearson.bind(y[:, None] * 1.0, False), "stratified", "random").design
         rows = bisect_left(range(1001), 1000, key=design.effective_rows)
-        yield at_most(f"rows as precise as 1,000 uniform rows, y {name}", rows, 1000)
+        yield at_most(f"{PRECISION}{name}", rows, 1000)
 
 
 def never_worse(runs: int) -> Iterator[Figure]:
@@ -296,6 +299,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=500, help="data sets per line")
     parser.add_argument("--figure", help="draw P against cells to this file")
+    parser.add_argument("--write", type=Path, help="Markdown file whose table of precision is replaced")
     parser.add_argument(
         "--only", choices=["paper", "rare", "worse", "cost", "memory", "convergence", "precision"]
     )
@@ -312,6 +316,14 @@ def main() -> None:
     }
     figures = [f for name, part in parts.items() if options.only in (None, name) for f in collect(part())]
     print(table(figures))
+    if options.write is not None:
+        lines = [
+            "| Response, of a million rows | Rows needed for the precision of 1,000 uniform rows |",
+            "|---|---:|",
+        ]
+        precise = [f for f in figures if f.what.startswith(PRECISION)]
+        lines += [f"| {f.what.removeprefix(PRECISION)} | {float(f.measured):,.0f} |" for f in precise]
+        replace_between(options.write, MARKER, "\n".join(lines))
 
 
 if __name__ == "__main__":
