@@ -20,8 +20,8 @@ class TailTest:
         #: the intercept and the covariates as orthonormal columns; None for an intercept alone
         self.design = None if A is None else A @ whiten(A.T @ A).T
         self.freedom = self.n - (1 if self.design is None else self.design.shape[1])
-        #: None if the response is constant given the design, or not exchangeable
-        self.response = None if parts.by_likelihood else self._residuals(parts.residuals[:, 0])
+        #: None if the response is constant given the design
+        self.response = self._residuals(parts.residuals[:, 0])
 
     @property
     def is_exempt(self) -> bool:
@@ -30,8 +30,8 @@ class TailTest:
         For ranks, whether they are right for a feature with any ties: its skewness is at most √n, and its
         kurtosis, which matters if the score is the sum, at least -2.
         """
-        if self.response is None:
-            return self.parts.by_likelihood is None
+        if self.response is None or self.parts.at_risk:
+            return self.response is None
         if self.parts.ranks:
             kurtosis = -2.0 * self.parts.linear
             return self.response.kurtosis < 0 and self._correction(math.sqrt(self.n), kurtosis) <= TOLERANCE
@@ -45,16 +45,14 @@ class TailTest:
 
     def log_pvalue(self, x: Array, log: float) -> float:
         """Logarithm of the p-value of a feature: the usual one, or a larger one that the data call for."""
-        if self.parts.by_likelihood is not None:
-            return max(log, self.parts.by_likelihood(_to_unit(x)))
         feature = self._residuals(x)
         if feature is None or self.response is None:
             return log
         # Of the n! orders of the rows, at least two have a score as large.
         found = max(log, math.log(2) - math.lgamma(self.n + 1)) if self.parts.ranks else log
-        if feature.is_like_normal and self.response.is_like_normal:
+        if feature.is_like_normal and (self.response.is_like_normal or self.parts.at_risk):
             return found
-        if self._correction(feature.skewness, feature.kurtosis) <= TOLERANCE:
+        if self._correction(feature.skewness, feature.kurtosis) <= TOLERANCE and not self.parts.at_risk:
             return found
         deviation = float(feature.values @ self.response.values) / self.n * math.sqrt(self.freedom)
         if not self.parts.linear:
