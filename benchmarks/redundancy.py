@@ -115,7 +115,7 @@ def compare_recall() -> list[str]:
     lines = []
     for kind in ("independent", "groups of 10, r = 0.5", "groups of 10, r = 0.8"):
         plain, avoiding = SIS(N_SIGNALS, n_jobs=1), SIS(N_SIGNALS, avoid_redundancy=True, n_jobs=1)
-        selectors = plain, avoiding, IterativeSIS(N_SIGNALS, base=avoiding)
+        selectors = plain, avoiding, IterativeSIS(N_SIGNALS, screener=avoiding)
         recall = np.zeros(len(selectors))
         for seed in range(N_SEEDS):
             rng = np.random.default_rng(seed)
@@ -135,7 +135,7 @@ def main() -> None:
     options = parser.parse_args()
     table = [
         f"| features, {N:,} × {P:,} | `SIS(d)` | `base = SIS(d, avoid_redundancy=True)` "
-        "| `IterativeSIS(d, base=base)` |",
+        "| `IterativeSIS(d, screener=screener)` |",
         "|---|---:|---:|---:|",
         *compare_recall(),
     ]

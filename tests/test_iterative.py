@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 from sklearn.linear_model import LassoCV, LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsRegressor
@@ -35,34 +36,34 @@ def test_finds_the_hidden_feature(seed):
     assert selector.get_support()[:4].all()
     assert selector.get_support().sum() <= 30
     assert selector.n_iter_ == len(selector.history_) > 1
-    np.testing.assert_array_equal(selector.transform(X), X[:, selector.support_])
+    np.testing.assert_array_equal(selector.transform(X), X[:, selector.get_support()])
 
 
-def test_base_estimator_and_covariates():
+def test_screener_estimator_and_covariates():
     X, y = hidden(1000, 100, 0.5, 1)
-    base = BanditSIS(random_state=0)
-    selector = IterativeSIS(20, base=base, estimator=LassoCV(cv=3), max_iter=4)
+    screener = BanditSIS(random_state=0)
+    selector = IterativeSIS(20, screener=screener, estimator=LassoCV(cv=3), max_iter=4)
     again = clone(selector).fit(X, y)
-    assert again.support_[:4].all()
-    assert base.n_features_to_select is None
-    assert isinstance(again.base_, BanditSIS)
+    assert again.get_support()[:4].all()
+    assert screener.n_features_to_select is None
+    assert isinstance(again.screener_, BanditSIS)
     other = IterativeSIS(20).fit(np.delete(X, 3, axis=1), y, covariates=X[:, 3])
-    assert other.support_[:3].all()
-    assert other.base_.result_.parameters["covariates"] >= 1
+    assert other.get_support()[:3].all()
+    assert other.screener_.result_.parameters["covariates"] >= 1
 
 
 def test_classes_with_a_sparse_model():
     X, y = hidden(600, 60, 0.5, 2)
     model = LogisticRegression(C=0.5, l1_ratio=1, solver="liblinear")
-    selector = IterativeSIS(12, base=SIS(statistic="logistic"), estimator=model).fit(X, y > 0)
-    assert selector.support_[:4].all()
+    selector = IterativeSIS(12, screener=SIS(statistic="logistic"), estimator=model).fit(X, y > 0)
+    assert selector.get_support()[:4].all()
 
 
 def test_the_units_of_the_response_do_not_matter():
     X, y = hidden(200, 60, 0.5, 5)
-    expected = IterativeSIS(10).fit(X, y).support_
+    expected = IterativeSIS(10).fit(X, y).get_support()
     for unit in (1e-6, 1e-12, 1e9):
-        np.testing.assert_array_equal(IterativeSIS(10).fit(X, y * unit).support_, expected)
+        np.testing.assert_array_equal(IterativeSIS(10).fit(X, y * unit).get_support(), expected)
     assert 4 <= expected.sum() <= 10
 
 
@@ -78,8 +79,11 @@ class Forgetful(LinearRegression):
 def test_a_model_that_finds_nothing_more_leaves_what_it_found():
     X, y = hidden(200, 40, 0.5, 6)
     selector = IterativeSIS(4, estimator=Forgetful()).fit(X, y)
-    np.testing.assert_array_equal(selector.support_.nonzero()[0], selector.history_[0])
-    assert selector.support_.sum() == 2
+    assert set(selector.get_support(indices=True)) == set(selector.history_[0])
+    assert selector.get_support().sum() == 2
+    assert selector.result_.notes[0] == (
+        "2 features selected, fewer than the 4 allowed: the model keeps no others."
+    )
 
 
 def test_ends_where_nothing_is_left_to_explain():
@@ -87,20 +91,60 @@ def test_ends_where_nothing_is_left_to_explain():
     X = rng.standard_normal((60, 30))
     line = X[:, 0] - 2 * X[:, 1]
     exact = IterativeSIS(6, estimator=LinearRegression()).fit(X, line)
-    assert exact.support_[:2].all()
+    assert exact.get_support()[:2].all()
     assert exact.n_iter_ == len(exact.history_) == 1
     model = LogisticRegression(C=1e4, l1_ratio=1, solver="liblinear")
-    apart = IterativeSIS(6, base=SIS(statistic="logistic"), estimator=model).fit(X, line > 0)
-    assert apart.support_[:2].all()
-    by_class = IterativeSIS(3, base=SIS(statistic="anova"), estimator=model)
-    assert by_class.fit(np.column_stack([line > 0, X]), line > 0).support_[0]
+    apart = IterativeSIS(6, screener=SIS(statistic="logistic"), estimator=model).fit(X, line > 0)
+    assert apart.get_support()[:2].all()
+    by_class = IterativeSIS(3, screener=SIS(statistic="anova"), estimator=model)
+    assert by_class.fit(np.column_stack([line > 0, X]), line > 0).get_support()[0]
     few = IterativeSIS(25, estimator=LinearRegression()).fit(X[:12], rng.standard_normal(12))
-    assert few.support_.sum() == 16  # two thirds of the places, and more than the rows can be given
-    base = BanditSIS(alpha=1.1, random_state=0)
-    early = IterativeSIS(25, base=base, estimator=LinearRegression()).fit(X, line + rng.standard_normal(60))
-    assert early.support_.sum() >= 16
+    assert few.get_support().sum() == 16  # two thirds of the places, and more than the rows can be given
+    screener = BanditSIS(alpha=1.1, random_state=0)
+    early = IterativeSIS(25, screener=screener, estimator=LinearRegression()).fit(
+        X, line + rng.standard_normal(60)
+    )
+    assert early.get_support().sum() >= 16
     one = IterativeSIS(3).fit(X[:, :1], line)
-    assert one.support_.all()
+    assert one.get_support().all()
+
+
+def test_the_result_has_rounds_and_scores():
+    X, y = hidden(200, 500, 0.5, 0)
+    frame = pd.DataFrame(X, columns=[f"g{j}" for j in range(500)])
+    selector = IterativeSIS(30, statistic="pearson").fit(frame, y)
+    result = selector.result_
+    assert set(result.selected) == set(selector.get_support(indices=True))
+    assert [step.n_kept for step in result.rounds] == [len(kept) for kept in selector.history_]
+    assert result.cells_read == selector.n_iter_ * X.size
+    # Those of the first iteration have their correlation, the hidden one its partial correlation given them.
+    first = selector.history_[0]
+    assert 3 not in first
+    assert 3 in selector.history_[1]
+    for j in set(first) & set(result.selected):
+        assert result.scores[j] == pytest.approx(np.corrcoef(X[:, j], y)[0, 1])
+    given = np.column_stack([np.ones(200), X[:, first]])
+    left = [v - given @ np.linalg.lstsq(given, v)[0] for v in (X[:, 3], y)]
+    assert result.scores[3] == pytest.approx(np.corrcoef(*left)[0, 1])
+    with pytest.raises(ValueError, match="no p-values: a model chose the features in several iterations"):
+        result.select()
+    assert "not known" in str(result)
+    assert "pvalues=True" not in str(result)
+    assert "<svg" in selector.result_.to_html(X=frame, y=y)
+    assert type(result).from_json(result.to_json()).selected_names == result.selected_names
+
+
+def test_features_of_a_file_are_read_by_column(tmp_path):
+    X, y = hidden(300, 60, 0.5, 3)
+    frame = pd.DataFrame(X, columns=[f"g{j}" for j in range(60)])
+    frame.to_parquet(tmp_path / "x.parquet")
+    expected = IterativeSIS(12).fit(frame, y)
+    for source in (open_source(X), open_source(tmp_path / "x.parquet"), csr_array(X)):
+        found = IterativeSIS(12).fit(source, y)
+        np.testing.assert_array_equal(found.result_.selected, expected.result_.selected)
+        kept = found.transform(source)
+        kept = kept.toarray() if issparse(kept) else kept
+        np.testing.assert_array_equal(kept, X[:, expected.get_support()])
 
 
 def test_names_and_pipelines():
@@ -122,11 +166,11 @@ def three_classes(seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_feature_of_the_middle_class_is_kept(seed):
     X, codes = three_classes(seed)
-    selector = IterativeSIS(20, base=SIS(statistic="anova")).fit(X, codes)
-    assert selector.support_[[5, 9]].all()
+    selector = IterativeSIS(20, screener=SIS(statistic="anova")).fit(X, codes)
+    assert selector.get_support()[[5, 9]].all()
     for labels in (np.array(["b", "c", "a"])[codes], pd.Series(["x", "y", "z"], dtype="category")[codes]):
-        other = IterativeSIS(20, base=SIS(statistic="anova")).fit(X, labels)
-        np.testing.assert_array_equal(other.support_, selector.support_)
+        other = IterativeSIS(20, screener=SIS(statistic="anova")).fit(X, labels)
+        np.testing.assert_array_equal(other.get_support(), selector.get_support())
 
 
 class LogTimes(LassoCV):
@@ -143,10 +187,10 @@ def test_survival_times_need_a_model():
     X = rng.standard_normal((400, 40))
     times = np.column_stack([rng.exponential(np.exp(X[:, 3] - X[:, 8])), rng.random(400) < 0.8])
     with pytest.raises(ValueError, match=r"statistic='cox'.* pass an estimator .* CoxnetSurvivalAnalysis"):
-        IterativeSIS(8, base=SIS(statistic="cox")).fit(X, times)
+        IterativeSIS(8, screener=SIS(statistic="cox")).fit(X, times)
     for y in (times, pd.DataFrame(times, columns=["time", "event"])):
-        selector = IterativeSIS(8, base=SIS(statistic="cox"), estimator=LogTimes()).fit(X, y)
-        assert selector.support_[[3, 8]].all()
+        selector = IterativeSIS(8, screener=SIS(statistic="cox"), estimator=LogTimes()).fit(X, y)
+        assert selector.get_support()[[3, 8]].all()
 
 
 X, Y = hidden(100, 20, 0.5, 0)
@@ -159,10 +203,10 @@ GAPS[3, 4] = UNKNOWN[3] = np.nan
     [
         (IterativeSIS(0), "n_features_to_select must be at least 1, got 0"),
         (IterativeSIS(max_iter=0), "max_iter must be at least 1, got 0"),
-        (IterativeSIS(base=LassoCV()), r"base must be SIS\(\) or BanditSIS\(\), got LassoCV"),
-        (IterativeSIS(base=SIS(missing="pairwise")), "missing='pairwise'.*use missing='raise'"),
-        (IterativeSIS(base=SIS(statistic="spearman")), "'spearman', which does not support"),
-        (IterativeSIS(base=BanditSIS(min_correlation=0.2)), "min_correlation=0.2.* use alpha or budget"),
+        (IterativeSIS(screener=LassoCV()), r"screener must be SIS\(\) or BanditSIS\(\), got LassoCV"),
+        (IterativeSIS(screener=SIS(missing="pairwise")), "missing='pairwise'.*use missing='raise'"),
+        (IterativeSIS(screener=SIS(statistic="spearman")), "'spearman', which does not support"),
+        (IterativeSIS(screener=BanditSIS(min_correlation=0.2)), "min_correlation=0.2.* use alpha or budget"),
         (IterativeSIS(estimator=KNeighborsRegressor()), "must have coef_ or feature_importances_"),
     ],
 )
@@ -175,15 +219,14 @@ def test_bad_parameters(selector, message):
     ("x", "y", "message"),
     [
         (X, np.where(Y > 0, "a", np.where(Y > -1, "b", "c")), "needs numbers or two classes.*use 'anova'"),
-        (open_source(X), Y, "IterativeSIS needs X in memory"),
-        (GAPS, Y, "X contains NaN"),
+        (GAPS, Y, "the data contain NaN in column 'x4', row 3"),
         (X, UNKNOWN, r"the response contains NaN in row 3: drop or replace it\.$"),
         (X, np.column_stack([Y, -Y]), r"y should be a 1d array.* IterativeSIS screens one response"),
     ],
 )
 def test_bad_data(x, y, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        IterativeSIS(base=SIS(statistic="pearson")).fit(x, y)
+        IterativeSIS(screener=SIS(statistic="pearson")).fit(x, y)
 
 
 def test_covariates_that_explain_the_response():

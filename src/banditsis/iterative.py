@@ -2,68 +2,77 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.feature_selection import SelectorMixin
+from sklearn.base import clone
 from sklearn.linear_model import LassoCV, MultiTaskLassoCV
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from banditsis.core.arrays import Array, Floats, Indices
+from banditsis.core.formatting import count
 from banditsis.core.validation import (
     check_integer,
     check_responses,
+    check_shape,
     count_classes,
-    is_frame,
-    is_on_gpu,
     pair_rows,
 )
 from banditsis.estimators import SIS, Screener, check_columns
-from banditsis.formats.arrow import frame_names
 from banditsis.plans.plan import default_size
+from banditsis.results.evidence import Evidence, Round
+from banditsis.results.features import LEAKAGE
+from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
-from banditsis.statistics import find_statistic
+from banditsis.statistics import StatisticLike, find_statistic
 from banditsis.statistics.covariates import CovariateError, encode_covariates, find_basis
 
 #: Features with a smaller share of the largest coefficient count as not selected by the model.
 MIN_RELATIVE_WEIGHT = 1e-10
+#: Why there is no detection floor, interval or p-value.
+BY_MODEL = "a model chose the features in several iterations"
 
 
-class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
+class IterativeSIS(Screener):
     """Iterative sure independence screening (ISIS) [1]_.
 
     A feature that matters only jointly with others can be uncorrelated with the response. Each iteration
     screens all features by their partial association given those chosen so far, fits a sparse model to the
     chosen and the best new features, and continues with those that the model keeps, until they no longer
-    change, leave nothing to explain, or are too many to adjust for in the rows that the base reads.
+    change, leave nothing to explain, or are too many to adjust for in the rows that the screener reads.
 
     Parameters
     ----------
     n_features_to_select : int, optional
         Maximum number of features to keep; by default floor(n / log n), but at most half of them. The model
-        may keep fewer.
-    base : SIS or BanditSIS, optional
-        The screener; :class:`SIS` by default. Its own ``n_features_to_select`` is ignored. Its statistic must
-        support covariates, and it must not have ``missing="pairwise"`` or ``min_correlation``.
+        may keep fewer; the notes of ``result_`` then say why.
+    screener : SIS or BanditSIS, optional
+        What screens the features; :class:`SIS` by default. Its own ``n_features_to_select`` is ignored. Its
+        statistic must support covariates, and it must not have ``missing="pairwise"``, ``min_correlation`` or
+        ``fdr``.
     estimator : estimator, optional
         The model that chooses among the screened features: any with ``coef_`` or ``feature_importances_``
         after ``fit(X, y)``. By default scikit-learn's LassoCV. For class labels (``"anova"`` and
         ``"logistic"``) it is MultiTaskLassoCV on the indicators of the classes, which keeps a feature for all
         classes or for none. scikit-learn has no model for ``"cox"``: pass one.
+    statistic : str, optional
+        The measure of association, as in :class:`SIS`; by default that of the screener.
     max_iter : int
         Maximum number of iterations.
 
     Attributes
     ----------
-    support_ : ndarray of shape (p,)
-        Mask of the selected features.
+    result_ : ScreeningResult
+        The selected features, those with the largest weight in the last model first, with a round for each
+        iteration. The score of a selected feature is from the iteration that found it, given those chosen
+        before; other scores are given all features chosen before the last iteration.
+    scores_, ranking_
+        Score and rank of every feature, as in :class:`SIS`.
     n_iter_ : int
         Number of iterations.
     history_ : list of ndarray
-        The features that the model kept after each iteration.
-    base_ : SIS or BanditSIS
+        The features that the model kept in each iteration, those with the largest weight first.
+    screener_ : SIS or BanditSIS
         The screener of the last iteration; its ``result_`` has the partial scores.
     estimator_ : estimator
         The model, fitted to the features screened last.
@@ -88,25 +97,29 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
     array([ True,  True,  True,  True])
     """
 
+    missing = "raise"
+
     def __init__(
         self,
         n_features_to_select: int | None = None,
         *,
-        base: Screener | None = None,
+        screener: Screener | None = None,
         estimator: Any = None,
+        statistic: StatisticLike | None = None,
         max_iter: int = 10,
     ) -> None:
         self.n_features_to_select = n_features_to_select
-        self.base = base
+        self.screener = screener
         self.estimator = estimator
+        self.statistic = statistic  # type: ignore[assignment]
         self.max_iter = max_iter
 
-    def fit(self, X: Any, y: Any, *, covariates: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, covariates: Any = None) -> Self:  # type: ignore[override]
         """Select the features.
 
         Parameters
         ----------
-        X : array-like of shape (n, p) or frame
+        X : array-like of shape (n, p), frame, sparse matrix or Source
             The features. Only screened ones are copied.
         y : array-like of shape (n,)
             The response.
@@ -120,57 +133,59 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         """
         if y is None:
             raise ValueError("IterativeSIS requires y to be passed, but the target y is None.")
-        base = SIS() if self.base is None else self.base
-        if not isinstance(base, Screener):
-            raise TypeError(f"base must be SIS() or BanditSIS(), got {base!r}.")
+        screener = clone(SIS() if self.screener is None else self.screener)
+        if not isinstance(screener, Screener):
+            raise TypeError(f"screener must be SIS() or BanditSIS(), got {screener!r}.")
+        if self.statistic is not None:
+            screener.set_params(statistic=self.statistic)
         check_integer("max_iter", self.max_iter, 1)
-        if isinstance(X, Source) or is_on_gpu(X):
-            raise TypeError(
-                "IterativeSIS needs X in memory, because it adjusts for columns of it: pass a NumPy array or "
-                "a frame, such as X.to_original(X.read(slice(0, n), columns)) of a source, or X.get() of a "
-                "CuPy array."
-            )
         y, covariates = pair_rows(X, y=y, covariates=covariates).values()
-        if is_frame(X):
-            frame_names(X)  # raises for repeated names
-        array = validate_data(self, X, reset=True, dtype=None)
-        n, p = array.shape
-        response = _check_base(base, array, y)
-        model, target = self._choose_model(find_statistic(base.statistic, count_classes(y)), y, response)
+        source = self._open(X)
+        check_shape(source)
+        n, p = source.shape
+        response = _check_screener(screener, source, y)
+        model, target = self._choose_model(find_statistic(screener.statistic, count_classes(y)), y, response)
         d = default_size(max(n, 3), p) if self.n_features_to_select is None else self.n_features_to_select
         max_size = min(check_integer("n_features_to_select", d, 1), p)
         chosen: Indices = np.arange(0)
+        given = None if covariates is None else encode_covariates(covariates, n, allow_missing=False).values
         self.history_: list[Indices] = []
+        results: list[ScreeningResult] = []
+        why = f"the model kept no others in {self.max_iter} iterations"
         for _ in range(self.max_iter):
             # The first iteration leaves a third of the places for features that only appear given others.
             n_new = max_size - len(chosen) if len(chosen) else max(1, 2 * max_size // 3)
+            screener.set_params(n_features_to_select=min(n_new, p))
+            adjust = [_read(source, np.sort(chosen))] if len(chosen) else []
+            adjust += [] if given is None else [given]
             try:
-                screened = self._screen(array, y, base, chosen, n_new, covariates)
+                screener.fit(source, y, covariates=np.column_stack(adjust) if adjust else None)
             except CovariateError:
                 if len(chosen) == 0:  # the user's covariates are at fault
                     raise
-                break  # nothing is left to explain, or there are too few rows
-            chosen = self._select(array, model, target, screened, chosen, max_size)
+                why = (
+                    "they leave nothing to explain, or are too many to adjust for in the rows that were read"
+                )
+                break
+            self.screener_ = screener
+            result: Any = screener.result_
+            results.append(result)
+            # The chosen features and their copies score 0, so they are not found again.
+            found = result.selected[result.scores[result.selected] != 0]
+            screened = np.union1d(chosen, found).astype(np.intp)
+            chosen = self._select(source, model, target, screened, chosen, max_size)
+            if len(chosen) == 0:
+                chosen = result.selected[:1]  # screening ranked it first
             self.history_.append(chosen)
-            if len(chosen) >= max_size or any(np.array_equal(chosen, old) for old in self.history_[:-1]):
+            if any(set(chosen) == set(old) for old in self.history_[:-1]):
+                why = "the model keeps no others"
+                break
+            if len(chosen) >= max_size:
                 break
         self.n_iter_ = len(self.history_)
-        self.support_ = np.zeros(p, dtype=bool)
-        self.support_[chosen] = True
+        self.result_ = self._describe(results, max_size, why)
+        self.scores_ = self.result_.scores
         return self
-
-    def _screen(
-        self, X: Array, y: Any, base: Screener, chosen: Indices, n_new: int, covariates: Any
-    ) -> Indices:
-        """The chosen features and the best new ones given those."""
-        adjust = [X[:, chosen]] if len(chosen) else []
-        if covariates is not None:
-            adjust.append(encode_covariates(covariates, len(X), allow_missing=False).values)
-        screener = clone(base).set_params(n_features_to_select=min(n_new, X.shape[1]))
-        self.base_ = screener.fit(X, y, covariates=np.column_stack(adjust) if adjust else None)
-        # The chosen features and their copies score 0, so they are not found again.
-        new = [k for k in self.base_.result_.selected if self.base_.scores_[k] != 0]
-        return np.union1d(chosen, np.array(new, dtype=np.intp)).astype(np.intp)
 
     def _choose_model(self, kind: Any, y: Any, response: Array) -> tuple[Any, Array]:
         """The model, and its target: the user's response, or that of the default model."""
@@ -178,8 +193,8 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
             return self.estimator, np.asarray(y)
         if kind.n_columns > 1:
             raise ValueError(
-                f"base has statistic={kind.name!r}, for which scikit-learn has no sparse model: pass an "
-                "estimator that is fitted to (time, event) and has coef_, such as "
+                f"the screener has statistic={kind.name!r}, for which scikit-learn has no sparse model: pass "
+                "an estimator that is fitted to (time, event) and has coef_, such as "
                 "CoxnetSurvivalAnalysis(alphas=[0.01]) of scikit-survival."
             )
         if not kind.by_class and response.dtype.kind in "fiub":
@@ -188,53 +203,80 @@ class IterativeSIS(MetaEstimatorMixin, SelectorMixin, BaseEstimator):
         return MultiTaskLassoCV(), np.eye(len(labels))[codes]
 
     def _select(
-        self, X: Array, model: Any, target: Array, screened: Indices, chosen: Indices, max_size: int
+        self, source: Source, model: Any, target: Array, screened: Indices, chosen: Indices, max_size: int
     ) -> Indices:
-        """The screened features that the model keeps."""
+        """The screened features that the model keeps, those with the largest weight first."""
         if len(screened) == 0:
             return screened
         self.estimator_ = clone(model)
-        block = np.asarray(X[:, screened], dtype=np.float64)
+        block = _read(source, screened)
         scale = block.std(axis=0)
         self.estimator_.fit((block - block.mean(axis=0)) / np.where(scale > 0, scale, 1.0), target)
         weight = _importances(self.estimator_, len(screened))
         strongest = np.argsort(-weight, kind="stable")[:max_size]
-        kept = screened[np.sort(strongest[weight[strongest] > MIN_RELATIVE_WEIGHT * weight.max()])]
-        if len(kept):
-            return np.asarray(kept)
-        # If the model keeps nothing, keep the earlier features, or the one that screening ranked first.
-        return chosen if len(chosen) else np.asarray(self.base_.result_.selected[:1])
+        strongest = strongest[weight[strongest] > MIN_RELATIVE_WEIGHT * weight.max()]
+        if len(strongest):
+            return np.asarray(screened[strongest])
+        return chosen  # if the model keeps nothing, keep the earlier features
 
-    def transform(self, X: Any) -> Any:
-        """Keep the selected columns of X."""
-        if is_frame(X):
-            frame_names(X)  # raises for repeated names
-        return super().transform(X)
-
-    def _get_support_mask(self) -> Array:
-        check_is_fitted(self, "support_")
-        return self.support_
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
-
-def _check_base(base: Screener, X: Array, y: Any) -> Array:
-    """Check before any work that the base can adjust for the chosen features; return the response."""
-    if base.missing == "pairwise":
-        raise ValueError(
-            "base has missing='pairwise', but IterativeSIS adjusts for features, which must be complete: "
-            "fill the gaps of X and use missing='raise'."
+    def _describe(self, results: list[ScreeningResult], max_size: int, why: str) -> ScreeningResult:
+        """The result: the selected features in the order of their weights, and a round for each iteration."""
+        first, last, scores = results[0], results[-1], results[-1].scores.copy()
+        selected, iterations = self.history_[-1], list(zip(results, self.history_, strict=True))
+        for result, kept in reversed(iterations):
+            found = kept[np.isin(kept, selected) & (result.scores[kept] != 0)]
+            scores[found] = result.scores[found]
+        chosen = set(selected.tolist())
+        fewer = f"{count(len(chosen), 'feature')} selected, fewer than the {max_size:,} allowed: {why}."
+        return replace(
+            last,
+            selected=selected,
+            scores=scores,
+            rounds=tuple(_as_round(result, kept) for result, kept in iterations),
+            last_round=np.full(last.n_features, len(results) - 1, np.int32),
+            effects=None,
+            parameters={**first.parameters, "iterations": len(results)},
+            notes=(*[fewer] * (len(chosen) < max_size), *first.notes),
+            flags={k: flag for k, flag in first.flags.items() if k in chosen or flag == LEAKAGE},
+            near_duplicates={},
+            correlation=None,
+            evidence=Evidence(
+                n_covariates=first.evidence.n_covariates,
+                one_sided=first.evidence.one_sided,
+                no_floor_reason=BY_MODEL,
+                no_interval_reason=BY_MODEL,
+                no_pvalues_reason=BY_MODEL,
+            ),
         )
-    if getattr(base, "min_correlation", None) is not None:
+
+
+def _read(source: Source, columns: Indices) -> Floats:
+    """All rows of some columns, in the order of the response."""
+    block = source.read(slice(0, source.shape[0]), columns)
+    return np.asarray(source.to_original(block), dtype=np.float64)
+
+
+def _as_round(result: ScreeningResult, chosen: Indices) -> Round:
+    """An iteration as a round: all rounds of its screening, and what the model kept."""
+    read = result.rounds[-1]
+    cells, seconds = result.cells_read, result.seconds
+    return replace(read, n_features=result.n_features, n_kept=len(chosen), cells=cells, seconds=seconds)
+
+
+def _check_screener(screener: Screener, source: Source, y: Any) -> Array:
+    """Check before any work that the screener can adjust for the chosen features; return the response."""
+    if screener.missing == "pairwise":
         raise ValueError(
-            f"base has min_correlation={base.min_correlation!r}, but IterativeSIS adjusts for features, and "
-            "a minimum is only guaranteed without covariates: use alpha or budget."
+            "the screener has missing='pairwise', but IterativeSIS adjusts for features, which must be "
+            "complete: fill the gaps of X and use missing='raise'."
         )
-    kind, n = find_statistic(base.statistic, count_classes(y)), len(X)
-    check_columns(y, base.statistic)
+    if getattr(screener, "min_correlation", None) is not None:
+        raise ValueError(
+            f"the screener has min_correlation={screener.min_correlation!r}, but IterativeSIS adjusts for "
+            "features, and a minimum is only guaranteed without covariates: use alpha or budget."
+        )
+    kind, n = find_statistic(screener.statistic, count_classes(y)), source.shape[0]
+    check_columns(y, screener.statistic)
     response = check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False).values
     if kind.n_columns == 1 and response.shape[1] > 1:
         raise ValueError(
@@ -242,11 +284,11 @@ def _check_base(base: Screener, X: Array, y: Any) -> Array:
             "one response; fit it for each of them."
         )
     try:
-        kind.bind(response, False).given(find_basis(np.arange(n)[:, None], X.dtype), None)
+        kind.bind(response, False).given(find_basis(np.arange(n)[:, None], source.dtype), None)
     except CovariateError:
         raise ValueError(
-            f"base has statistic={kind.name!r}, which does not support covariates: use 'pearson', 'anova', "
-            "'logistic', 'poisson' or 'cox'."
+            f"the screener has statistic={kind.name!r}, which does not support covariates: use "
+            "'pearson', 'anova', 'logistic', 'poisson' or 'cox'."
         ) from None
     return response
 

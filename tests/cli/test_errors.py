@@ -25,6 +25,7 @@ GIVEN = ("x.npy", "--target", "y.npy")
         ((*GIVEN, "--exact", "--row-order", "stored"), 2, "--exact and --row-order are mutually exclusive"),
         ((*GIVEN, "--avoid-redundancy", "--fdr", 0.1), 2, "--avoid-redundancy and --fdr are mutually"),
         ((*GIVEN, "--fdr", 0.1, "--keep", 3), 2, "--keep and --fdr are mutually exclusive"),
+        ((*GIVEN, "--iterative", "--fdr", 0.1), 2, "--iterative and --fdr are mutually exclusive"),
         ((*GIVEN, "--verbose", "-q"), 2, "--quiet and --verbose are mutually exclusive"),
         ((*GIVEN, "--fdr", 2), 2, "--fdr must be in (0, 1), got 2"),
         ((*GIVEN, "--confidence", 0.9), 2, "--confidence 0.9 needs --min-correlation"),

@@ -114,6 +114,22 @@ def test_what_few_readers_need_is_printed_with_verbose(folder):
         assert re.search(part, verbose.stdout + verbose.stderr)
 
 
+def test_iterations_find_what_matters_only_jointly(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 60))
+    X[:, 3] = X[:, :3].sum(axis=1) / 2 + X[:, 3] / 2
+    y = X[:, :3].sum(axis=1) - 1.5 * X[:, 3] + rng.standard_normal(500) / 4
+    frame = pd.DataFrame(X, columns=[f"g{j}" for j in range(60)]).assign(y=y)
+    frame.to_parquet(tmp_path / "x.parquet")
+    command = ("screen", tmp_path / "x.parquet", "--target", "y", "--keep", 8, "--json")
+    names = [feature["name"] for feature in json.loads(run(*command, "--exact").stdout)["features"]]
+    assert "g3" not in names
+    for options in ((), ("--exact",)):
+        found = json.loads(run(*command, "--iterative", *options).stdout)
+        assert {"g0", "g1", "g2", "g3"} <= {feature["name"] for feature in found["features"]}
+        assert found["parameters"]["iterations"] == len(found["rounds"]) > 1
+
+
 def test_at_most_three_notes(tmp_path):
     """A possible leak comes first; the rest are in JSON and with --verbose, in words of the command line."""
     frame = pd.DataFrame(X[:300, :6].copy(), columns=list("abcdef"))

@@ -187,7 +187,7 @@ def test_estimator_contract():
     selector = SIS(10, avoid_redundancy=True).fit(frame, y)
     assert selector.transform(frame).shape == (len(y), 10)
     assert list(selector.get_feature_names_out()) == [f"f{k}" for k in np.sort(selector.result_.selected)]
-    assert IterativeSIS(8, base=SIS(avoid_redundancy=True)).fit(X, y).support_.sum() <= 8
+    assert IterativeSIS(8, screener=SIS(avoid_redundancy=True)).fit(X, y).get_support().sum() <= 8
 
 
 def test_invalid_settings():

@@ -119,6 +119,7 @@ PARAMETERS: list[click.Parameter] = [
     ),
     _flag("--pvalues", "Read all rows of the selected features to get p-values."),
     _flag("--avoid-redundancy", "Choose the features to keep so they are not redundant."),
+    _flag("--iterative", "Repeat given the chosen features, to find those that matter only jointly (ISIS)."),
     _flag("--interactions", "Also screen the products of pairs of features."),
     _choice(
         "--missing",
@@ -198,7 +199,7 @@ _add(
     "screen",
     f"Select the features most associated with a target.\n\n{ABOUT_DATA}",
     *("data", "targets", *READING, "id_column", "keep", "fdr", "exact", *PLANNING),
-    *("statistic", "covariates", "sample_weight", "pvalues", "avoid_redundancy", "interactions"),
+    *("statistic", "covariates", "sample_weight", "pvalues", "avoid_redundancy", "iterative", "interactions"),
     *("missing", "row_order", "sampling", "output", "all_features", "report", "as_json", "quiet", "verbose"),
     *("seed", "n_jobs", "scheduler"),
     examples=(

@@ -43,6 +43,8 @@ from banditsis.statistics import find_statistic
 READING = ("columns", "drop", "id_column", "one_hot", "dates", "na", "memory_limit")
 PLANNING = ("exact", "alpha", "budget", "min_correlation", "confidence")
 SCREENING = ("statistic", "row_order", "sampling", "pvalues")
+#: Options that cannot be combined with iterations.
+NOT_ITERATIVE = ("fdr", "min_correlation", "pvalues", "avoid_redundancy", "sample_weight", "missing")
 #: Options of which only one can be set.
 EXCLUSIVE = (
     ("exact", "alpha", "budget", "min_correlation"),
@@ -50,6 +52,7 @@ EXCLUSIVE = (
     ("keep", "fdr"),
     ("min_correlation", "fdr"),
     ("avoid_redundancy", "fdr"),
+    *(("iterative", name) for name in NOT_ITERATIVE),
     ("scheduler", "interactions"),
     ("quiet", "verbose"),
 )
@@ -187,6 +190,8 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
         n_choose = default_size(max(n, 3), p) if options.keep is None else min(options.keep, p)
 
     def run_with(missing: str) -> Any:
+        if options.iterative:
+            return _screen_iteratively(data, options)
         with ProgressBar(shown=False if options.quiet else None, delay=DELAY_SECONDS) as bar:
             return screen(
                 data.features,
@@ -213,12 +218,29 @@ def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Screening
     return results, False
 
 
+def _screen_iteratively(data: Dataset, options: SimpleNamespace) -> ScreeningResult | ScreeningResults:
+    """The result of :class:`banditsis.IterativeSIS` with the screener that the options describe."""
+    from banditsis.estimators import SIS, BanditSIS  # need scikit-learn, which loads slowly
+    from banditsis.iterative import IterativeSIS
+
+    common = {
+        "statistic": options.statistic,
+        "n_jobs": options.n_jobs,
+        "random_state": options.seed,
+        "progress": False if options.quiet else None,
+    }
+    adaptive = {name: getattr(options, name) for name in ("alpha", "budget", "row_order", "sampling")}
+    screener: Any = SIS(**common) if options.exact else BanditSIS(**common, **adaptive)
+    selector = IterativeSIS(options.keep, screener=screener)
+    return selector.fit(data.features, data.target, covariates=data.covariates).result_
+
+
 def _run_with_gaps(run_with: Callable[[str], Any], data: Dataset, options: SimpleNamespace) -> Any:
     """Run with missing values deleted pairwise, unless options say otherwise; complete data are read faster.
 
     A guarantee, and a detection floor with covariates, are known for complete data only.
     """
-    if options.missing is not None or options.min_correlation is not None:
+    if options.iterative or options.missing is not None or options.min_correlation is not None:
         return run_with(options.missing or "raise")
     if not options.exact and not find_missing(np.asarray(data.target)).any():
         with suppress(MissingValueError):

@@ -83,9 +83,10 @@ class Evidence:
     one_sided: bool = False
     #: distribution of the scores without association
     null_distribution: NullDistribution | None = None
-    #: why there is no detection floor, or no confidence interval; None if there is one
+    #: why there is no detection floor, no confidence interval or no p-value; None if that is known elsewhere
     no_floor_reason: str | None = None
     no_interval_reason: str | None = None
+    no_pvalues_reason: str | None = None
 
     def take(self, kept: Indices) -> Evidence:
         """The evidence of some of the selected features, by their positions."""

@@ -174,6 +174,8 @@ class ScreeningResult(Output):
         tested = self._tested
         null = self.evidence.null_distribution
         if null is None or not tested.any():
+            if self.evidence.no_pvalues_reason is not None:
+                raise ValueError(f"no p-values: {self.evidence.no_pvalues_reason}.")
             name = str(self.parameters.get("statistic", "pearson"))
             kind = STATISTICS.get(name)
             if null is None and (kind is None or not kind.has_pvalues()):

@@ -51,7 +51,8 @@ def describe_answer(result: ScreeningResult) -> str:
         parts = ["no feature was selected"]
     elif clear is None:
         kind = STATISTICS.get(str(result.parameters.get("statistic")))
-        can_tell = kind is not None and kind.has_pvalues() and not result.parameters.get("pvalues")
+        can_test = kind is not None and kind.has_pvalues() and result.evidence.no_pvalues_reason is None
+        can_tell = can_test and not result.parameters.get("pvalues")
         option = "--pvalues" if result.about.command else "pvalues=True"
         how = f": set {option} to test them" if can_tell else ""
         parts = [f"{count(n, 'feature')} selected", f"which of them are clearly associated is not known{how}"]
