@@ -28,6 +28,12 @@ def test_help_and_version():
     assert short == long
     for part in ("demo", "Exit codes: 0", "130"):
         assert part in long
+    screening = run("screen", "--help").stdout
+    groups = [screening.index(f"\n{group}:") for group in ("Data", "Selection", "Statistics", "Output")]
+    assert groups == sorted(groups)
+    assert groups[1] < screening.index("--budget") < groups[2] < screening.index("--pvalues")
+    for command in ("demo", "screen", "index", "info", "plan"):
+        assert "Exit codes: 0 success, 1 invalid input" in run(command, "--help").stdout
     code = """
 import sys, banditsis.core.progress
 from banditsis.cli.app import app
@@ -42,10 +48,11 @@ def test_planning():
     small = ("plan", "--rows", 100, "--features", 50, "--keep", 1, "--budget", 1, "--json")
     assert json.loads(run(*small).stdout)["fraction"] == 1
     huge = ("plan", "--rows", "1e12", "--features", "1e6", "--keep", "100", "--budget", "1e-6")
-    text = run(*huge).stdout
+    assert "all rows" not in run(*huge).stdout
+    text = run(*huge, "--compare").stdout
     assert "optimal: 1,000,000,000,000 rows × 1,000,000 features" in text
     assert "Detection floor" in text
-    assert "full SIS (exact)" in text
+    assert "all rows (SIS)" in text
     assert max(map(len, text.splitlines())) <= 80
     sizes = ("plan", "--rows", "1e7", "--features", "10000", "--keep", "50", "--json")
     record = json.loads(run(*sizes, "--min-correlation", "0.1", "--dtype", "float64").stdout)
@@ -57,8 +64,11 @@ def test_planning():
     plan = Plan.paper(10**7, 10_000, 50).with_few_steps()
     assert json.loads(run(*sizes).stdout)["cells"] == plan.cells
     compared = {name: other.cells / plan.cells for name, other in compared_plans(plan).items()}
-    assert compared.pop("full SIS (exact)") > 1
+    assert compared.pop("all rows (SIS)") > 1
     assert all(0.99 <= share <= 1 for share in compared.values())
+    assert any(name.startswith("paper (α = 0.4") for name in compared)
+    both = json.loads(run(*sizes, "--compare").stdout)
+    assert both["this plan"]["cells"] >= both["optimal"]["cells"]
 
 
 @pytest.mark.parametrize(

@@ -56,96 +56,109 @@ STATISTICS = (
     *("pearson", "anova", "logistic", "poisson", "cox", "spearman", "kendall", "chatterjee", "distance"),
     *("sirs", "mv"),
 )
-PARAMETERS: list[click.Parameter] = [
-    # What to open, and how.
-    click.Argument(["data"]),  # not of type click.Path, because it may be a URL
-    _option("--out", "The index to write, such as data.index.", type=Path),
-    _option("--append", "An index of the same features, to which the rows are added.", type=Path),
-    _option("--target", "Response: a column of the data (name or 1-based number), FILE or FILE:COLUMN."),
-    _option("--columns", "Features to use: names, 1-based numbers or patterns (snp_*).", multiple=True),
-    _option("--drop", "Columns not to use, as for --columns.", multiple=True),
-    _option("--one-hot", "Encode text with up to this many levels; 0 skips it.", type=NATURAL, default=50),
-    _choice("--dates", ("skip", "numeric"), "What to do with columns of dates.", default="skip"),
-    _option("--na", "Also a missing value in text files. Repeatable: --na -9.", multiple=True),
-    _option("--memory-limit", "Approximate memory to use: 500MB, 2GB.", type=size),
-    _option("--id-column", "Column of sample ids, for joins.", metavar="COLUMN"),
-    _option(
-        "--covariates",
-        "Covariates to adjust for: columns of the data (age,sex), FILE:age,sex, or FILE for all of its "
-        "columns. Text is expanded. Repeatable.",
-        multiple=True,
-    ),
-    _option("--sample-weight", "Weights of the rows: a column of the data or FILE:COLUMN; 0 omits a row."),
-    # What to keep, and what to read for it.
-    _option("--keep", "Features to keep.", type=POSITIVE, show_default="n / log n"),
-    _option(
-        "--fdr",
-        "Keep what is significant at this false discovery rate instead of --keep; reads every row unless "
-        "--alpha or --budget is set.",
-        type=float,
-    ),
-    _flag("--exact", "Read every row (SIS)."),
-    _option("--alpha", "Read as in the paper, with this α (0.5 to 1.1). Smaller reads more.", type=float),
-    _option(
-        "--budget",
-        "Use the best plan that reads at most this fraction of the cells, or this many cells.",
-        type=float,
-        callback=_whole,
-        metavar="CELLS",
-    ),
-    _option("--min-correlation", "Keep every feature with |r| at or above this value.", type=float),
-    _option("--confidence", "Probability for --min-correlation.", type=float, show_default="0.95"),
-    _choice(
-        "--row-order",
-        ("auto", "random", "blocks", "stored"),
-        "Rows to sample: random, blocks (whole chunks), stored (the first rows) or auto.",
-        default="auto",
-    ),
-    _choice(
-        "--sampling",
-        ("auto", "uniform", "stratified"),
-        "stratified reads more of the rows that carry most information, such as rare classes.",
-        default="auto",
-    ),
-    _option("--seed", "Random seed.", type=NATURAL, default=0),
-    # How to measure association.
-    _choice(
-        "--statistic",
-        ("auto", *STATISTICS),
-        "Measure of association: auto (anova for three or more classes, else pearson), "
-        f"{', '.join(STATISTICS)}.",
-        default="auto",
-        metavar="NAME",
-    ),
-    _flag("--pvalues", "Read all rows of the selected features to get p-values."),
-    _flag("--avoid-redundancy", "Choose the features to keep so they are not redundant."),
-    _flag("--iterative", "Repeat given the chosen features, to find those that matter only jointly (ISIS)."),
-    _flag("--interactions", "Also screen the products of pairs of features."),
-    _choice(
-        "--missing",
-        ("raise", "pairwise"),
-        "Missing values: raise an error, or pairwise deletion.",
-        show_default="pairwise, but raise with --min-correlation",
-    ),
-    # What to print and write.
-    _option("--output", "Write the features: .csv, .parquet or .json.", "-o", type=Path),
-    _flag("--all-features", "Write every feature to --output, not only the selected ones."),
-    _option("--report", "Write a report: .html.", type=Path),
-    _flag("--json", "Print JSON only.", "as_json"),
-    _flag("--quiet", "Print warnings and errors only.", "-q"),
-    _flag("--verbose", "Also print the rounds, intervals, adjusted p-values and all notes.", "-v"),
-    _flag("--force", "Replace an existing index."),
-    _flag("--verify", "Read an index completely and check its checksums."),
-    # Where to compute, and what to plan for.
-    _option("--n-jobs", "Threads.", type=int, show_default="all cores"),
-    _option("--scheduler", "Dask cluster, tcp://…; workers must see the data at the same path."),
-    _choice("--dtype", DTYPES, "Data type of the cells, for their size.", default="float32"),
-]
+OTHER = "Other options"
+#: Options in the groups that ``--help`` shows.
+GROUPS: dict[str, list[click.Option]] = {
+    "Data": [
+        _option("--out", "The index to write, such as data.index.", type=Path),
+        _option("--append", "An index of the same features, to which the rows are added.", type=Path),
+        _option("--target", "Response: a column of the data (name or 1-based number), FILE or FILE:COLUMN."),
+        _option("--columns", "Features to use: names, 1-based numbers or patterns (snp_*).", multiple=True),
+        _option("--drop", "Columns not to use, as for --columns.", multiple=True),
+        _option(
+            "--one-hot", "Encode text with up to this many levels; 0 skips it.", type=NATURAL, default=50
+        ),
+        _choice("--dates", ("skip", "numeric"), "What to do with columns of dates.", default="skip"),
+        _option("--na", "Also a missing value in text files. Repeatable: --na -9.", multiple=True),
+        _option("--memory-limit", "Approximate memory to use: 500MB, 2GB.", type=size),
+        _option("--id-column", "Column of sample ids, for joins.", metavar="COLUMN"),
+        _option(
+            "--covariates",
+            "Covariates to adjust for: columns of the data (age,sex), FILE:age,sex, or FILE for all of its "
+            "columns. Text is expanded. Repeatable.",
+            multiple=True,
+        ),
+        _option(
+            "--sample-weight", "Weights of the rows: a column of the data or FILE:COLUMN; 0 omits a row."
+        ),
+        _option("--rows", "Number of rows, such as 1e6.", **COUNT),
+        _option("--features", "Number of features.", **COUNT),
+        _choice("--dtype", DTYPES, "Data type of the cells, for their size.", default="float32"),
+    ],
+    "Selection": [
+        _option("--keep", "Features to keep.", type=POSITIVE, show_default="n / log n"),
+        _option(
+            "--fdr",
+            "Keep what is significant at this false discovery rate instead of --keep; reads every row unless "
+            "--alpha or --budget is set.",
+            type=float,
+        ),
+        _flag("--exact", "Read every row (SIS)."),
+        _option("--alpha", "Read as in the paper, with this α (0.5 to 1.1). Smaller reads more.", type=float),
+        _option(
+            "--budget",
+            "Use the best plan that reads at most this fraction of the cells, or this many cells.",
+            type=float,
+            callback=_whole,
+            metavar="CELLS",
+        ),
+        _option("--min-correlation", "Keep every feature with |r| at or above this value.", type=float),
+        _option("--confidence", "Probability for --min-correlation.", type=float, show_default="0.95"),
+        _choice(
+            "--row-order",
+            ("auto", "random", "blocks", "stored"),
+            "Rows to sample: random, blocks (whole chunks), stored (the first rows) or auto.",
+            default="auto",
+        ),
+        _choice(
+            "--sampling",
+            ("auto", "uniform", "stratified"),
+            "stratified reads more of the rows that carry most information, such as rare classes.",
+            default="auto",
+        ),
+    ],
+    "Statistics": [
+        _choice(
+            "--statistic",
+            ("auto", *STATISTICS),
+            "Measure of association; auto is anova for three or more classes, else pearson.",
+            default="auto",
+        ),
+        _flag("--pvalues", "Read all rows of the selected features to get p-values."),
+        _flag("--avoid-redundancy", "Choose the features to keep so they are not redundant."),
+        _flag(
+            "--iterative", "Repeat given the chosen features, to find those that matter only jointly (ISIS)."
+        ),
+        _flag("--interactions", "Also screen the products of pairs of features."),
+        _choice(
+            "--missing",
+            ("raise", "pairwise"),
+            "Missing values: raise an error, or pairwise deletion.",
+            show_default="pairwise, but raise with --min-correlation",
+        ),
+    ],
+    "Output": [
+        _option("--output", "Write the features: .csv, .parquet or .json.", "-o", type=Path),
+        _flag("--all-features", "Write every feature to --output, not only the selected ones."),
+        _option("--report", "Write a report: .html.", type=Path),
+        _flag("--json", "Print JSON only.", "as_json"),
+        _flag("--compare", "Compare with other plans of the same cost."),
+        _flag("--quiet", "Print warnings and errors only.", "-q"),
+        _flag("--verbose", "Also print the rounds, intervals, adjusted p-values and all notes.", "-v"),
+        _flag("--force", "Replace an existing index."),
+        _flag("--verify", "Read an index completely and check its checksums."),
+    ],
+    OTHER: [
+        _option("--seed", "Random seed.", type=NATURAL, default=0),
+        _option("--n-jobs", "Threads.", type=int, show_default="all cores"),
+        _option("--scheduler", "Dask cluster, tcp://…; workers must see the data at the same path."),
+    ],
+}
 #: All parameters by name, and then those that differ between commands.
-OPTIONS = {parameter.name: parameter for parameter in PARAMETERS} | {
+OPTIONS: dict[str, click.Parameter] = {
+    **{str(option.name): option for options in GROUPS.values() for option in options},
+    "data": click.Argument(["data"]),  # not of type click.Path, because it may be a URL
     "targets": _option("--target", "Response, as a column, FILE or FILE:COLUMN. Repeatable.", multiple=True),
-    "n_rows": _option("--rows", "Number of rows, such as 1e6.", **COUNT),
-    "n_features": _option("--features", "Number of features.", **COUNT),
     "n_keep": _option("--keep", "Features to keep.", **COUNT),
     "demo_rows": _option("--rows", "Number of rows.", type=click.IntRange(min=1000), default=200_000),
     "demo_features": _option("--features", "Number of features.", type=click.IntRange(min=20), default=1000),
@@ -153,8 +166,23 @@ OPTIONS = {parameter.name: parameter for parameter in PARAMETERS} | {
 }
 
 
+EXIT_CODES = "Exit codes: 0 success, 1 invalid input, 2 wrong usage, 130 interrupted (Ctrl-C)."
+
+
 class Command(click.Command):
-    """A command that remembers how it was called."""
+    """A command that remembers how it was called, and shows its options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each group, and at the end those of none, such as ``--help``."""
+        headings = {option.name: heading for heading, options in GROUPS.items() for option in options}
+        sections = {heading: list[tuple[str, str]]() for heading in GROUPS}
+        for option in self.get_params(ctx):
+            if isinstance(option, click.Option) and (line := option.get_help_record(ctx)):
+                sections[headings.get(option.name, OTHER)].append(line)
+        for heading, lines in sections.items():
+            if lines:
+                with formatter.section(heading):
+                    formatter.write_dl(lines)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["command"] = shlex.join([*ctx.command_path.split(), *args])
@@ -163,7 +191,7 @@ class Command(click.Command):
 
 @click.group(
     "banditsis",
-    epilog="Exit codes: 0 success, 1 invalid input, 2 wrong usage, 130 interrupted (Ctrl-C).",
+    epilog=EXIT_CODES,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(__version__, message="banditsis %(version)s", help="Show the version.")
@@ -185,7 +213,7 @@ def _add(name: str, about: str, *options: str, examples: tuple[str, ...] = ()) -
             import_module(f"banditsis.cli.{name}").run(**given)
 
     lines = "\n".join(f"  banditsis {name} {example}" for example in examples)
-    epilog = f"\b\nExamples:\n{lines}" if examples else None
+    epilog = f"\b\nExamples:\n{lines}\n\n{EXIT_CODES}" if examples else EXIT_CODES
     params = [OPTIONS[option] for option in options]
     app.add_command(Command(name, callback=callback, params=params, help=about, epilog=epilog))
 
@@ -229,8 +257,11 @@ _add(
 _add(
     "plan",
     "Show what a plan reads and what it detects, without data.",
-    *("n_rows", "n_features", "n_keep", *PLANNING, "dtype", "as_json"),
-    examples=("--rows 1e6 --features 1e5 --keep 100", "--rows 1e6 --features 1e5 --keep 100 --budget 0.01"),
+    *("rows", "features", "dtype", "n_keep", *PLANNING, "compare", "as_json"),
+    examples=(
+        "--rows 1e6 --features 1e5 --keep 100",
+        "--rows 1e6 --features 1e5 --keep 100 --budget 0.01 --compare",
+    ),
 )
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,9 @@ from banditsis.cli.terminal import print_output, table_of_columns, usage_errors
 from banditsis.core.formatting import LINE_WIDTH, format_bytes, format_share, wrap
 from banditsis.plans import make_plan
 from banditsis.plans.plan import Plan
+
+#: Limits of α when a plan of the paper is compared, and steps of the search between them.
+ALPHAS, BISECTIONS = (0.01, 10.0), 30
 
 
 def _format_floor(floor: float | None) -> str:
@@ -30,27 +34,22 @@ COSTS: dict[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def run(
-    rows: int,
-    features: int,
-    keep: int,
-    dtype: str,
-    as_json: bool,
-    **options: Any,
+    rows: int, features: int, keep: int, dtype: str, compare: bool, as_json: bool, **options: Any
 ) -> None:
-    """Print a plan and a comparison with others, or the plan as JSON."""
+    """Print a plan, and with ``compare`` others of the same cost, or their records as JSON."""
+    itemsize = np.dtype(dtype).itemsize
     with usage_errors():
         plan = make_plan(rows, features, keep, **options)
-        itemsize = np.dtype(dtype).itemsize
-        records = {name: to_record(other, itemsize) for name, other in compared_plans(plan).items()}
+        plans = compared_plans(plan) if compare else {"this plan": plan}
+    records = {name: to_record(other, itemsize) for name, other in plans.items()}
     if as_json:
-        print_output(json.dumps(records["this plan"], indent=2))
+        print_output(json.dumps(records if compare else records["this plan"], indent=2))
         return
     condition = f" if fewer than {plan.n_keep:,} others are about as strong" if plan.n_keep else ""
     explanation = (
         f"\nDetection floor: {plan.detection_floor():.3g}. In approximately normal data, a feature with |r| "
         f"at or above it is kept with probability 95%{condition}.\n\n"
-        f"Comparison (sizes as {dtype}; the last column is the detection floor for all features "
-        "simultaneously):\n"
+        f"The last column is the detection floor for all features simultaneously; sizes as {dtype}.\n"
     )
     print_output(f"{plan}\n{wrap(explanation, LINE_WIDTH, 0)}\n{costs_table(records)}")
 
@@ -81,10 +80,23 @@ def costs_table(records: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def compared_plans(plan: Plan) -> dict[str, Plan]:
-    """The plan, others of the same cost, and the exact one."""
+    """The plan, others that read at most as many cells, and the exact one."""
     n, p, d, cells = plan.n_rows, plan.n_features, plan.n_keep or 1, plan.cells
     plans = {"this plan": plan}
     if not plan.by_evidence:  # else it reads until its promise is kept, and others promise something else
-        plans["optimal, same cost"] = Plan.optimal(n, p, d, cells)
-        plans["subsample, same cost"] = Plan.subsample(n, p, d, cells // p)
-    return plans | {"full SIS (exact)": Plan.exact(n, p, d)}
+        plans["optimal"] = Plan.optimal(n, p, d, cells)
+        if (paper := _paper_plan(n, p, d, cells)) is not None:
+            plans[f"paper (α = {dict(paper.parameters)['alpha']:.2g})"] = paper
+        plans["subsample"] = Plan.subsample(n, p, d, cells // p)
+    return plans | {"all rows (SIS)": Plan.exact(n, p, d)}
+
+
+def _paper_plan(n: int, p: int, d: int, cells: int) -> Plan | None:
+    """The paper's plan that reads the most cells within a limit; None if even a large α reads more."""
+    low, high = ALPHAS
+    if Plan.paper(n, p, d, high).cells > cells:
+        return None
+    for _ in range(BISECTIONS):  # a larger α reads fewer cells
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if Plan.paper(n, p, d, middle).cells <= cells else (middle, high)
+    return Plan.paper(n, p, d, high)
