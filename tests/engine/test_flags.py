@@ -86,9 +86,10 @@ def test_a_column_filled_only_for_one_class(selector, labels, share):
     assert result.flags == {0: LEAKAGE}
     assert 0 not in result.selected
     assert any("'x0' (missing values depend on the response)" in note for note in result.notes)
-    assert selector.set_params(n_features_to_select=None, fdr=0.05).fit(
-        with_column(np.where(filled, rng.random(N), np.nan)), y
-    ).result_.flags == {0: LEAKAGE}
+    selector.set_params(n_features_to_select=None, fdr=0.05)
+    for given in (None, rng.standard_normal((N, 2))):
+        selector.fit(with_column(np.where(filled, rng.random(N), np.nan)), y, covariates=given)
+        assert selector.result_.flags == {0: LEAKAGE}
 
 
 def test_missing_values_that_say_little_about_the_response_are_not_flagged():

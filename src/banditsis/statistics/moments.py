@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices
+from banditsis.core.arrays import Floats, Indices
 from banditsis.core.parallel import map_in_threads
 from banditsis.statistics.base import ratio
 
@@ -184,7 +184,7 @@ class Gram:
     """
 
     def __init__(self, layout: Layout, sums: Floats, summary: Floats, resolution: float) -> None:
-        self.layout, self.sums, self.resolution = layout, sums, resolution
+        self.layout, self.sums, self.summary, self.resolution = layout, sums, summary, resolution
         self.n_read, self.total = float(summary[0]), layout.split(summary)[1:]
         presence = sums[layout.n_rows :]
         self.has_missing = layout.pairwise and bool((presence[0] != self.n_read).any())
@@ -270,24 +270,13 @@ class Gram:
         squares = add_up(layout.squares) - mean * (2 * add_up(0) - mean * weight)
         return ratio(n * squares, self.squares(columns))
 
-    def missingness(self, targets: slice) -> tuple[Floats, Array]:
-        """Correlation of the targets with the presence of each feature, and where present rows are alike.
-
-        The presence of a feature is a feature, whose sums are those of presence. Present rows are alike if
-        the targets are constant among them. Without covariates.
-        """
-        (weight, *_), crossed, own = self.total
-        _, pairs, given, _ = self.layout.split(self.sums[self.layout.n_rows :])
-        total, present = crossed[0, targets], pairs[0]
-        gram = np.diag(own[targets]) - np.outer(total, total / weight)
-        products = given[0, targets] - np.outer(total / weight, present)
-        pairs = gram[triangle(len(gram))][:, None]
-        explained, _ = explain(pairs, products, SMALLEST_RESIDUAL * own[targets, None])
-        r = np.sqrt(np.clip(ratio(explained, present - present * (present / weight)), 0.0, 1.0))
-        found = self.moments(targets, slice(None))
-        limits = 1e-9 * np.diag(gram)[:, None] / weight * found.weight
-        alike = (np.einsum("iij->ij", found.targets) <= limits).all(axis=0)
-        return np.where(products[0] < 0, -r, r) if len(products) == 1 else r, np.broadcast_to(alike, r.shape)
+    @property
+    def presence(self) -> Gram:
+        """The Gram matrix of [A B u], where u is 1 in the rows in which a feature is present, else 0."""
+        layout = self.layout
+        _, pairs, crossed, _ = layout.split(self.sums[layout.n_rows :])
+        sums = np.concatenate([pairs[: layout.n_design], crossed[0], pairs[:1]])
+        return Gram(layout._replace(pairwise=False), sums, self.summary, self.resolution)
 
 
 @cache
