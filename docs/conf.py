@@ -28,7 +28,8 @@ extensions = [
 ]
 exclude_patterns = ["_build", "tutorials"]
 templates_path = ["_templates"]
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath", "substitution"]
+myst_substitutions = {"version": release}
 myst_heading_anchors = 3
 copybutton_exclude = ".linenos, .gp, .go"
 html_math_renderer = "mathml"
@@ -91,5 +92,5 @@ html_theme_options = {
     "footer_end": [],
     "show_prev_next": True,
 }
-html_sidebars = {"index": [], "start": [], "**": ["sidebar-nav-bs"]}
+html_sidebars = {"index": [], "**": ["sidebar-nav-bs"]}
 html_show_sourcelink = False
