@@ -17,7 +17,6 @@ from banditsis.plans.keeping import KeepRule
 from banditsis.plans.plan import Step
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import Pearson
-from banditsis.statistics.base import RowSizes
 from banditsis.statistics.linear import squared_influence
 from reference import correlations
 
@@ -269,7 +268,7 @@ def test_the_spread_in_strata_raises_the_floor(missing):
     before = screen(X, y, plan, **options)
     X[:, 7] *= np.abs(y)
     after = screen(X, y, plan, **options)
-    strata = Strata.by_size(50_000, RowSizes(lambda rows: y[rows], 1.0, y.mean()))
+    strata = Strata.by_size(50_000, lambda rows: np.abs(y[rows] - y.mean()))
     squares = np.bincount(strata.codes, np.square(y)) / strata.design.sizes  # also those of the feature
     shares = strata.design.variances(2000) * squares
     assert after.rounds[0].inflation == pytest.approx(shares @ squares / shares.sum(), rel=0.15)

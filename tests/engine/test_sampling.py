@@ -13,7 +13,6 @@ from banditsis.core.arrays import are_distinct_integers, count_rows, spread, tak
 from banditsis.engine.sampling import N_STRATA, Strata
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import PILOT_ROWS, calibrate
-from banditsis.statistics.base import RowSizes
 
 
 @given(n=st.integers(1, 500), data=st.data(), seed=st.integers(0, 2**32))
@@ -78,7 +77,7 @@ def test_take_and_spread():
 def by_distance(y):
     """Strata by the distance from the mean."""
     sizes = np.abs(np.asarray(y, float) - np.mean(y))
-    return Strata.by_size(len(sizes), RowSizes(lambda rows: sizes[rows])), sizes
+    return Strata.by_size(len(sizes), lambda rows: sizes[rows]), sizes
 
 
 RESPONSES = {
@@ -112,7 +111,7 @@ def test_strata_divide_rows_by_size(kind):
 def test_outliers_are_divided_by_factors_of_two(kind, n_strata):
     y = RESPONSES[kind](np.random.default_rng(0), 20_000)
     sizes = np.abs(y - y.mean())
-    strata = Strata.by_size(len(y), RowSizes(lambda rows: sizes[rows]), n_strata)
+    strata = Strata.by_size(len(y), lambda rows: sizes[rows], n_strata)
     deviation = sizes.max() * np.sqrt(np.mean(np.square(sizes / sizes.max())))
     ordinary = strata.codes[sizes <= 5.8 * deviation]  # sizes are grouped to within 1/32
     assert len(np.unique(ordinary)) <= n_strata
@@ -131,7 +130,7 @@ def test_equal_values_share_a_stratum_and_an_outlier_has_its_own():
 
 def test_rows_of_equal_size_form_one_stratum():
     assert by_distance(np.tile([-1.0, 1.0], 50))[0].n_strata == 1
-    assert Strata.by_size(10, RowSizes(lambda rows: np.zeros(10)[rows])).n_strata == 1
+    assert Strata.by_size(10, lambda rows: np.zeros(10)[rows]).n_strata == 1
 
 
 @given(n=st.integers(20, 3000), data=st.data(), seed=st.integers(0, 2**32), lazy=st.booleans())
@@ -193,7 +192,7 @@ def test_the_first_rows_of_each_stratum_are_read_in_stored_order():
     y = np.random.default_rng(0).standard_normal(1000)
     y[[700, 20, 900]] = 50.0
     sizes = np.abs(y - y.mean())
-    strata = Strata.by_size(1000, RowSizes(lambda rows: sizes[rows]), 1).for_guarantee()
+    strata = Strata.by_size(1000, lambda rows: sizes[rows], 1).for_guarantee()
     first, second = strata.draw([30, 60], "stored", 0)
     assert first.tolist() == [*range(28), 700, 900]  # with row 20, which comes early
     assert second.tolist() == list(range(28, 58))

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from banditsis import Plan
 from banditsis.engine.sampling import Strata
 from banditsis.plans.design import SamplingDesign
-from banditsis.statistics.base import RowSizes
 
 designs = st.lists(
     st.tuples(st.integers(1, 400), st.floats(0, 1e6, allow_subnormal=False)), min_size=1, max_size=6
@@ -77,7 +76,7 @@ def test_scale_rows_are_those_of_the_variance():
     rng, n, m = np.random.default_rng(0), 20_000, 300
     y = rng.standard_t(3, n)
     sizes = np.abs(y - y.mean())
-    strata = Strata.by_size(n, RowSizes(lambda rows: sizes[rows]))
+    strata = Strata.by_size(n, lambda rows: sizes[rows])
     X = np.square(rng.standard_normal((n, 200)))
     errors = []
     for seed in range(20):

@@ -17,7 +17,6 @@ from banditsis.plans.detection_floor import (
     sampling_variance,
 )
 from banditsis.show.report.text import reliability
-from banditsis.statistics.base import RowSizes
 from reference import correlations, simulate
 
 PLAN = Plan(20_000, 400, ((150, 200), (300, 100), (500, 40)))
@@ -92,7 +91,7 @@ def test_all_features_at_once():
 def test_what_was_predicted_comes():
     rng = np.random.default_rng(3)
     X, y = simulate("normal", 20_000, 400, rng, np.array([0.5, 0.4, 0.3]))
-    design = Strata.by_size(20_000, RowSizes(lambda rows: y[rows], 1.0, y.mean())).design
+    design = Strata.by_size(20_000, lambda rows: np.abs(y[rows] - y.mean())).design
     for plan in (PLAN, Plan.paper(20_000, 400, 40, 1.0), Plan.subsample(20_000, 400, 40, 800)):
         for sampling, known in (("uniform", None), ("stratified", design)):
             results = [screen(X, y, plan, sampling=sampling, random_state=seed) for seed in range(5)]

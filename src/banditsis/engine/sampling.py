@@ -52,11 +52,10 @@ class Strata:
         """
         keys = np.empty(n, np.uint16)
         total = np.zeros((3, 1 << (11 + FRACTION_BITS)))
-        values, *line = row_sizes
 
         def count_some(part: slice) -> tuple[slice, Floats]:
-            some, given = np.zeros((3, N_KEYS)), np.ascontiguousarray(values(part))
-            first = kernels.sorting.count_sizes(given, *line, 52 - FRACTION_BITS, keys[part], some)
+            some, sizes = np.zeros((3, N_KEYS)), np.ascontiguousarray(row_sizes(part))
+            first = kernels.sorting.count_sizes(sizes, 52 - FRACTION_BITS, keys[part], some)
             return slice(first, first + N_KEYS), some
 
         parts = list(chunks(slice(0, n), ROWS_AT_ONCE))

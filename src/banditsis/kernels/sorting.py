@@ -136,21 +136,20 @@ def end_of_ties(x: Array, order: Array, start: int) -> int:
 
 
 @elementwise
-def count_sizes(values: Array, scale: float, centre: float, bits: int, keys: Array, total: Array) -> Any:
+def count_sizes(sizes: Array, bits: int, keys: Array, total: Array) -> Any:
     """Add the number, the sum and the sum of squares of the sizes with each key to the lines of ``total``.
 
-    A size is ``|scale · value - centre|``. Its key is what represents it in memory, without the last
-    ``bits``. Keys are filled. The last column of ``total`` is for the largest size, and the first one, whose
-    key is returned, also for all smaller ones, which hardly count.
+    The key of a size is what represents it in memory, without the last ``bits``. Keys are filled. The last
+    column of ``total`` is for the largest size, and the first one, whose key is returned, also for all
+    smaller ones, which hardly count.
     """
     largest = 0.0
-    for i in range(values.size):
-        size = abs(scale * values[i] - centre)
-        largest = size if size > largest else largest
+    for i in range(sizes.size):
+        largest = sizes[i] if sizes[i] > largest else largest
     last = np.float64(largest).view(np.int64) >> bits
     first: Any = last + 1 - total.shape[1] if last >= total.shape[1] else 0
-    for i in range(values.size):
-        size = abs(scale * values[i] - centre)
+    for i in range(sizes.size):
+        size = sizes[i]
         key = np.float64(size).view(np.int64) >> bits
         key = key if key > first else first
         keys[i] = key

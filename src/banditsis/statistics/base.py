@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -29,17 +29,8 @@ MIN_PRESENT = 10
 #: Nor are p-values checked with more classes, because that would take too long.
 MAX_CLASSES, MIN_CLASS_ROWS = 50, 5
 
-
-class RowSizes(NamedTuple):
-    """Sizes of rows, ``|scale · values - centre|``; kernels compute them when they are needed."""
-
-    #: float64 values of some rows
-    values: Callable[[Rows], Floats]
-    scale: float = 1.0
-    centre: float = 0.0
-
-    def __call__(self, rows: Rows) -> Floats:
-        return np.asarray(np.abs(self.scale * self.values(rows) - self.centre))
+#: How much some rows contribute to a score.
+RowSizes: TypeAlias = Callable[[Rows], Floats]
 
 
 class Statistic(ABC):

@@ -129,7 +129,7 @@ class Cox(SampleStatistic):
         model = self.prepare(self.copy_with(covariates=None).response(slice(0, len(self.y))))
         sizes = np.empty(len(self.y))
         sizes[model.order] = np.abs(model.linear[0])
-        return RowSizes(lambda rows: sizes[rows])
+        return lambda rows: sizes[rows]
 
     def prepare(self, y: Floats) -> NullModel:
         return self.prepare_weighted(y, np.ones(len(y)))

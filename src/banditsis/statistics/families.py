@@ -179,4 +179,4 @@ class Anova(LinearStatistic):
             return super().row_sizes()
         share = np.bincount(self.codes(slice(0, len(self.y))), self.sample_weight) / len(self.y)
         size = np.sqrt((1.0 - share) / share)
-        return RowSizes(lambda rows: self.weigh(size[self.codes(rows)], rows))
+        return lambda rows: self.weigh(size[self.codes(rows)], rows)

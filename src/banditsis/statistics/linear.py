@@ -294,14 +294,13 @@ class LinearStatistic(Statistic):
 
     def row_sizes(self) -> RowSizes | None:
         """Distance of the response from its mean, or that given the covariates, times the sample weight."""
-        ready = self.calibrate(everything := slice(0, len(self.y)))
-        if self.rank:
-            return RowSizes(lambda rows: ready.weigh(ready.targets(rows)[:, 0], rows))
-        scale = float(ready.scale[0])
-        mean = float(np.average(self.values(everything)[:, 0] * scale, weights=self.sample_weight))
-        if self.sample_weight is None:
-            return RowSizes(lambda rows: self.values(rows)[:, 0], scale, mean)
-        return RowSizes(lambda rows: self.weigh(self.values(rows)[:, 0] * scale - mean, rows))
+        ready, n = self.calibrate(slice(0, len(self.y))), len(self.y)
+
+        def distance(rows: Rows, mean: float = 0.0) -> Floats:
+            return ready.weigh(ready.targets(rows)[:, 0] - mean, rows)
+
+        mean = sum(ready.map_rows(lambda rows: float(distance(rows).sum()), slice(0, n))) / n
+        return lambda rows: np.abs(distance(rows, mean))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         if self.sample_weight is not None:
