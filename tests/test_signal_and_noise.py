@@ -225,7 +225,7 @@ def test_p_values_of_many_selected_features_are_checked_only_on_request(monkeypa
     assert len(few.associated) == 5
     assert many.associated is None
     assert np.isnan(many.pvalues).all()
-    assert any("small p-values of 30 features are not available" in note for note in many.details)
+    assert any("small p-values of 30 features are not available" in note for note in many.notes)
     assert "which of them are clearly associated is not known: set pvalues=True" in describe_answer(many)
     assert "indistinguishable" not in str(many)
     assert len(asked.associated) == 6

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from numbers import Integral
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Indices
 from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.core.progress import Progress, announce_compilation, show_progress
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
+    Responses,
     check_choice,
     check_flag,
     check_integer,
@@ -30,10 +29,9 @@ from banditsis.core.validation import (
     response_names,
 )
 from banditsis.engine.design import ROW_ORDERS, PlanLike
-from banditsis.engine.flags import flag_features
 from banditsis.engine.redundancy import MAX_CANDIDATES, count_candidates
-from banditsis.engine.rounds import screen_rounds
-from banditsis.engine.runs import Run, Settings, check_enough, make_runs
+from banditsis.engine.rounds import add_notes, screen_rounds
+from banditsis.engine.runs import Given, Run, Settings, make_runs
 from banditsis.formats.opening import open_features
 from banditsis.index.rounds import bit_rounds
 from banditsis.index.sketch import BY_BITS
@@ -42,11 +40,10 @@ from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan
 from banditsis.results.result import Interrupted, ScreeningResult, attach_partial
 from banditsis.results.several import ScreeningResults
-from banditsis.sources.base import Source
 from banditsis.sources.views import take_original_rows
 from banditsis.statistics import StatisticLike, find_statistic
 from banditsis.statistics.base import unsupported
-from banditsis.statistics.covariates import Covariates, encode_covariates, find_basis
+from banditsis.statistics.covariates import encode_covariates
 
 
 def screen(
@@ -145,13 +142,13 @@ def screen(
     >>> screen(X, y, Plan.paper(5000, 200, 2, alpha=1.0), random_state=0).selected
     array([ 5, 17])
     """
-    given = pair_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
-    source, y = open_features(X), given["y"]
+    paired = pair_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
+    source, y = open_features(X), paired.pop("y")
     check_shape(source)
-    kind, remarks = _choose_statistic(statistic, y)
+    kind, notes = _choose_statistic(statistic, y)
     check_pvalues(kind, pvalues)
     plan, n_choose = _resolve_plan(keep, source.shape, kind, bool(pvalues), avoid_redundancy)
-    known = _known_rows(source, kind, missing, given["covariates"], given["sample_weight"])
+    given = _check_given(source.shape[0], kind, missing == "pairwise", notes, **paired)
     settings = Settings(
         statistic=kind,
         row_order=check_choice("row_order", row_order, ROW_ORDERS),
@@ -160,30 +157,20 @@ def screen(
         pvalues=pvalues,
         n_choose=n_choose,
         seed=resolve_seed(random_state),
-        covariates=known.covariates,
-        sample_weight=known.sample_weight,
-        notes=[*remarks, *known.notes],
         responses=response_names(y),
         on_round=getattr(progress, "round_done", None),
     )
-    with Workers(n_workers := count_jobs(n_jobs)):
-        one_column = kind.n_columns == 1
-        allow_missing = missing == "pairwise" and one_column
-        y = kind.unpack(y)
-        responses = check_responses(y, source.shape[0], allow_missing=allow_missing, can_allow=one_column)
-    if known.rows is not None:
-        source, responses = take_original_rows(source, known.rows), responses.keep(known.rows)
-    if (order := source.original_rows) is not None:  # from here on, everything is in the stored order
-        responses, settings = responses._replace(values=responses.values[order]), settings.reorder(order)
-    if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
-        raise_nonfinite(source, slice(0, source.shape[0]), None, missing == "pairwise")
-    single = np.asarray(y).ndim == 1 or not one_column
     announce_compilation(progress)
-    with Workers(n_workers) as workers, one_blas_thread():
-        runs = make_runs(source, responses, plan, settings)
-        results = _run_all(runs, workers, progress, single)
-    flagged: list[Any] = flag_features(results, source, responses if one_column else None)
-    return flagged[0] if single else ScreeningResults(flagged)
+    with Workers(count_jobs(n_jobs)) as workers, one_blas_thread():
+        responses = _check_responses(kind, y, source.shape[0], missing == "pairwise")
+        if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
+            known = source
+            if given.rows is not None:
+                known = take_original_rows(source, np.flatnonzero(given.rows))
+            raise_nonfinite(known, slice(0, known.shape[0]), None, missing == "pairwise")
+        single = np.ndim(y) == 1 or kind.n_columns > 1
+        results = _run_all(make_runs(source, responses, given, plan, settings), workers, progress, single)
+    return results[0] if single else ScreeningResults(results)
 
 
 def _run_all(
@@ -191,18 +178,17 @@ def _run_all(
 ) -> list[ScreeningResult]:
     """The result of each response; an error has the results of finished rounds when it is raised."""
     found: dict[int, ScreeningResult] = {}
-    n_responses = sum(len(run.members) for run in runs)
 
     def partial_results(how: str) -> Any:
         note = f"the run was {how}: the selected features are those left at that time."
-        results = [found.get(member) for member in range(n_responses)]
-        results = [result and replace(result, notes=(note, *result.notes)) for result in results]
+        members = range(sum(len(run.members) for run in runs))
+        results = [result and add_notes(result, [note]) for result in map(found.get, members)]
         return results[0] if single or not found else results
 
     with show_progress(progress, sum(run.n_cells for run in runs)) as tick:
         try:
             for run in runs:
-                rounds = bit_rounds if run.plan.name == BY_BITS and not run.constant else screen_rounds
+                rounds = bit_rounds if run.plan.name == BY_BITS else screen_rounds
                 for results in rounds(run, workers, tick):
                     found.update(zip(run.members, results, strict=True))
         except KeyboardInterrupt:
@@ -228,38 +214,32 @@ def _choose_statistic(statistic: StatisticLike, y: Any) -> tuple[Any, list[str]]
     return kind, [f"{note}statistic='anova'."]
 
 
-class Known(NamedTuple):
-    """The rows that have a weight and all covariates, None for all; and what is given for these rows."""
-
-    rows: Indices | None
-    covariates: Covariates | None
-    sample_weight: Array | None
-    notes: list[str]
-
-
-def _known_rows(source: Source, kind: Any, missing: str, covariates: Any, sample_weight: Any) -> Known:
-    """Check the covariates and the weights, and find the rows in which they are known."""
-    n, notes = source.shape[0], list[str]()
-    weights = None if sample_weight is None else check_sample_weight(sample_weight, n)
-    rows, adjust = None, None
-    if weights is not None:
+def _check_given(
+    n: int, kind: Any, pairwise: bool, remarks: Sequence[str], covariates: Any, sample_weight: Any
+) -> Given:
+    """Check the covariates and the weights of n rows, and find the rows in which they are known."""
+    rows, values, weights, notes = None, None, None, [*remarks]
+    if sample_weight is not None and (checked := check_sample_weight(sample_weight, n)) is not None:
         if not kind.adjusts:
             raise unsupported(kind.name, "sample weights", "sample_weight")
-        rows, notes = weights.kept, weights.notes(n)
+        weights = np.zeros(n)
+        weights[slice(None) if checked.kept is None else checked.kept] = checked.values
+        rows, notes = None if checked.kept is None else weights > 0, [*notes, *checked.notes(n)]
     if covariates is not None:
-        values, complete, remarks = encode_covariates(covariates, n, allow_missing=missing == "pairwise")
+        values, complete, expanded = encode_covariates(covariates, n, allow_missing=pairwise)
+        notes += expanded
         if complete is not None:
-            rows = complete if rows is None else np.intersect1d(rows, complete, assume_unique=True)
-            check_enough(len(rows))
-        adjust = find_basis(values if rows is None else values[rows], source.dtype)
-        notes = [*notes, *remarks, *adjust.notes]
-    if weights is None:
-        return Known(rows, adjust, None, notes)
-    if weights.kept is None or rows is None:
-        kept = slice(None) if rows is None else rows
-    else:
-        kept = np.searchsorted(weights.kept, rows)
-    return Known(rows, adjust, weights.values[kept], notes)
+            known = np.zeros(n, bool)
+            known[complete] = True
+            rows = known if rows is None else rows & known
+    return Given(rows, values, weights, notes)
+
+
+def _check_responses(kind: Any, y: Any, n: int, pairwise: bool) -> Responses:
+    """The responses of n rows as one array."""
+    one_column = kind.n_columns == 1
+    allow_missing = pairwise and one_column
+    return check_responses(kind.unpack(y), n, allow_missing=allow_missing, can_allow=one_column)
 
 
 def _resolve_plan(

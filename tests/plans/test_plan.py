@@ -76,12 +76,11 @@ def test_plans_are_values():
     assert Plan.exact(100, 20, 50).steps == ((100, 20),)
     assert Plan.subsample(100, 20, 5, 30).cells == 600
     assert Plan(100, 20, ((10, 8), (50, 5))).steps == (Step(10, 8), Step(50, 5))
-    assert Plan.exact(10, 5, 2).limit_rows(20) == Plan.exact(10, 5, 2)
     plan = Plan.paper(10_000, 500, 50)
     lines = str(plan).splitlines()
     assert lines[0].startswith("paper: 10,000 rows × 500 features → 50")
     assert len(lines) == 2 + plan.n_steps
-    few = plan.limit_rows(500)
+    few = plan.with_rows(lambda rows: min(rows, 500), 500)
     assert few.n_rows == max(step.n_rows for step in few.steps) == 500
 
 

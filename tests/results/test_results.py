@@ -36,7 +36,7 @@ def test_printed_lines_fit_on_a_terminal():
     """Also long notes and names; only a name without spaces can be wider."""
     names = ["a name with spaces, " * 3 + str(k) for k in range(60)]
     skewed = screen(ArraySource(X, names), np.exp(2 * Y), Plan.exact(2000, 60, 30))
-    assert any(len(note) > 80 for note in skewed.details)
+    assert any(len(note) > 80 for note in skewed.notes)
     for result in (skewed, screen(X, Y, PLAN, random_state=0)):
         assert max(map(len, str(result).splitlines())) <= 80
 

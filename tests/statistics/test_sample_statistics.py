@@ -252,7 +252,7 @@ def test_plans_that_read_again():
     assert again.rereading(False) == plan != again
     assert "each step reads all rows so far again" in str(again)
     assert "again" not in str(plan) + str(Plan.exact(100, 5, 2).rereading())
-    limited = again.limit_rows(1000)
+    limited = again.with_rows(lambda rows: min(rows, 1000), 1000)
     assert limited.rereads
     assert limited.cells < again.cells
     assert sum(c > 0 for c in limited.cells_by_step) < again.n_steps  # nothing new, nothing read

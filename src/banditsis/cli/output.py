@@ -54,7 +54,7 @@ def print_results(results: Sequence[ScreeningResult], seconds: float, *, verbose
         for line in lines:
             if line and line not in printed:
                 print_output(sentences.sentence(line), indent=0)
-        notes = [*result.notes, *(result.details if verbose else ())]
+        notes = result.notes
         _print_notes([note for note in notes if note not in printed], result, verbose)
         printed |= {*lines, *notes}
 

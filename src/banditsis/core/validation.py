@@ -6,7 +6,7 @@ import contextlib
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +20,7 @@ from banditsis.core.parallel import map_in_threads
 if TYPE_CHECKING:
     from banditsis.plans.plan import Plan
     from banditsis.sources.base import Source
+    from banditsis.statistics.base import Statistic
 
 #: Types that count as numbers in an array of objects.
 NUMBERS = (Real, Decimal, np.bool_)
@@ -165,15 +166,17 @@ def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> Plan:
     return plan
 
 
-def check_guarantee_possible(
-    statistic: str, is_correlation: bool, row_order: str, missing: str, covariates: bool, weights: bool
-) -> None:
-    """Check that a minimum correlation can be guaranteed with these settings."""
+def check_guarantee_possible(statistic: Statistic, row_order: str) -> None:
+    """Check that a minimum correlation can be guaranteed for a statistic and a row order."""
     for setting, value, required in (
-        ("equal sample weights", "different ones" if weights else "", ""),
-        ("'pearson', or for two classes 'anova' or 'logistic'", "" if is_correlation else statistic, ""),
-        ("complete data", missing, "raise"),
-        ("no covariates", "some" if covariates else "", ""),
+        ("equal sample weights", "" if statistic.sample_weight is None else "different ones", ""),
+        (
+            "'pearson', or for two classes 'anova' or 'logistic'",
+            "" if statistic.is_correlation else statistic.name,
+            "",
+        ),
+        ("complete data", "pairwise" if statistic.pairwise else "raise", "raise"),
+        ("no covariates", "some" if statistic.rank else "", ""),
         ("random row order", row_order, "random"),
     ):
         if value != required:
@@ -253,17 +256,6 @@ class Responses(NamedTuple):
 
     def known(self, k: int) -> Array:
         return ~find_missing(self.values[:, k])
-
-    def keep(self, rows: Indices) -> Responses:
-        """All responses in some of the rows."""
-        if not self.has_missing:
-            return Responses(self.values[rows], has_missing=False)
-        everything = range(self.values.shape[1])
-        kept = Responses(self.values[rows], has_missing=True)
-        if all(kept.known(k).all() for k in everything):
-            return Responses(self.take(rows, everything), has_missing=False)
-        _check_enough_known(kept)
-        return kept
 
     def take(self, rows: Indices | None, members: Sequence[int]) -> Array:
         """Some of the responses, in the rows in which they are known; None stands for all rows."""
@@ -368,19 +360,6 @@ def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = Tr
     if checked.has_missing:
         _check_enough_known(checked)
     return checked
-
-
-def rows_by_missingness(responses: Responses) -> Iterator[tuple[list[int], Indices | None]]:
-    """Group responses by the rows in which they are known; None stands for all rows."""
-    values = responses.values
-    if not responses.has_missing:
-        yield list(range(values.shape[1])), None
-        return
-    groups: dict[bytes, tuple[list[int], Indices]] = {}
-    for k in range(values.shape[1]):
-        known = responses.known(k)
-        groups.setdefault(np.packbits(known).tobytes(), ([], np.flatnonzero(known)))[0].append(k)
-    yield from groups.values()
 
 
 def _from_objects(y: Array) -> Array:

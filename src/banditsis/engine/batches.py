@@ -86,7 +86,7 @@ class Batches:
         n, p = state.n_read, state.n_columns
         state = replace(state, strata=Strata.uniform(n))
         note = "p-values were not checked, because the rows of batches are not kept."
-        settings = Settings(self.kind, "stored", "uniform", self.missing, False, None, 0, None, None, [], [])
+        settings = Settings(self.kind, missing=self.missing)
         plan, uniform = Plan.exact(n, p, d), Strata.uniform(n)
         run = Run(
             [0], source, state.statistic, plan, "stored", uniform, settings, notes=[*source.notes, note]

@@ -28,54 +28,44 @@ STEPS_PER_EVIDENCE_STEP = STEPS_PER_REREADING = 5  # in the time of an ordinary 
 
 
 def choose_design(
-    source: Source, statistic: Statistic | None, plan: PlanLike, settings: Any, n_covariates: int
+    source: Source, statistic: Statistic, plan: PlanLike, settings: Any
 ) -> tuple[Plan, str, Strata, list[str]]:
-    """Choose the strata of rows, make the plan, and resolve the row order; with remarks about them.
-
-    ``statistic`` has the responses, and is None if they are all constant; ``settings`` are those of the run.
-    """
+    """Choose the strata of rows, make the plan, and resolve the row order; with remarks about them."""
     n, row_order, strata = source.shape[0], settings.row_order, Strata.uniform(source.shape[0])
 
     def is_uniform(plan: Plan) -> bool:  # it does not gain by strata, or is meant for uniform samples
         return plan.steps[0].n_rows >= n or (plan.uniform and settings.sampling == "auto")
 
-    if statistic is not None and not (isinstance(plan, Plan) and is_uniform(plan)):
+    if not (isinstance(plan, Plan) and is_uniform(plan)):
         strata = find_strata(source, statistic, settings.sampling, row_order)
-    made, notes = plan if isinstance(plan, Plan) else plan(strata.design), list[str]()
+    made = plan if isinstance(plan, Plan) else plan(strata.design)
     n_reread = made.n_keep if settings.pvalues else 0
-    if statistic is not None:
-        by_bits, notes = plan_by_bits(source, statistic, made, settings)
-        if by_bits is not None:
-            return by_bits, "stored", Strata.uniform(n), notes
+    by_bits, notes = plan_by_bits(source, statistic, made, settings)
+    if by_bits is not None:
+        return by_bits, "stored", Strata.uniform(n), notes
     if made.why_exact and (made.or_exact is None or slower_than_exact(source, made, row_order, n_reread)):
         notes, made = [made.why_exact, *notes], made.or_exact or made
-    made = made.rereading(settings.statistic.rereads).limit_rows(n)
-    if made.by_evidence and statistic is not None:
+    made = made.rereading(statistic.rereads)
+    if n < made.n_rows:  # in the others the response is not known
+        made = made.with_rows(lambda rows: min(rows, n), n)
+    if made.by_evidence:
         random = row_order == "auto" or (source.shuffled and row_order == "stored")
-        check_guarantee_possible(
-            statistic.name,
-            statistic.is_correlation,
-            "random" if random else row_order,
-            settings.missing,
-            n_covariates > 0,
-            settings.sample_weight is not None,
-        )
+        check_guarantee_possible(statistic, "random" if random else row_order)
     first = made.steps[0].n_rows
     if is_uniform(made) or not strata.is_worthwhile(first):
         strata = Strata.uniform(n)
-        row_sizes = statistic.row_sizes() if made.by_evidence and first < n and statistic else None
+        row_sizes = statistic.row_sizes() if made.by_evidence and first < n else None
         if row_sizes is not None:  # outliers are read in any case
             strata = _divide(source, row_sizes, row_order, 1)
     elif not source.shuffled:
         row_order = "random"
     row_order, made, remarks = resolve_row_order(source, made, row_order)
-    notes = [*remarks, *notes]
-    if slower_than_exact(source, made, row_order, made.n_keep if settings.pvalues else 0):
+    if slower_than_exact(source, made, row_order, n_reread):
         notes.append(
             "exact screening, which reads every row, would be about as fast here or faster: this plan saves "
             "cells, not time."
         )
-    return made, row_order, strata.for_guarantee() if made.by_evidence else strata, notes
+    return made, row_order, strata.for_guarantee() if made.by_evidence else strata, [*remarks, *notes]
 
 
 def find_strata(source: Source, statistic: Statistic, sampling: str, row_order: str) -> Strata:
@@ -150,12 +140,10 @@ def _rounding_notes(source: Source, plan: Plan, rounded: Plan, row_order: str) -
     if rounded.steps[0].n_rows == plan.n_rows > plan.steps[0].n_rows:
         exact = "all rows were read and the result is exact"
         return [f"{exact}: {stored}, so reading fewer rows would save almost nothing."]
-    taken, planned = format_share(rounded.fraction), format_share(plan.fraction)
-    over_budget = rounded.cells > plan.cells and "budget" in dict(plan.parameters)
-    if taken == planned or not (over_budget or rounded.cells > 1.5 * plan.cells):
+    if rounded.cells <= (plan.cells if "budget" in dict(plan.parameters) else 1.5 * plan.cells):
         return []
-    at_least = f", at least {MIN_BLOCKS}," if row_order == "blocks" else ""
-    note = f"{stored}; reading whole blocks{at_least} takes {taken} of the cells instead of {planned}."
+    taken, planned = format_share(rounded.fraction), format_share(plan.fraction)
+    note = f"{stored}; reading whole blocks takes {taken} of the cells instead of {planned}."
     return [note + ("" if source.shuffled else " Run `banditsis index` once to read less.")]
 
 

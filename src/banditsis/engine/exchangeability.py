@@ -17,11 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, special, spread
+from banditsis.core.arrays import Array, Floats, Indices, Rows, count_rows, special, spread
 from banditsis.core.validation import warn_user
 from banditsis.sources.base import Source
 
@@ -31,60 +30,46 @@ ERROR = 1e-5
 DESIGN_EFFECT_TOLERANCE = 2.0
 #: Kinds of NumPy's dtypes that are numbers; others have class labels, the most common of which are compared.
 NUMBERS, MAX_LABELS = "fiub", 20
-#: Size of the samples that are read again: features, and rows in runs of consecutive ones.
-PROBE_COLUMNS, PROBE_RUNS, PROBE_ROWS = 256, 16, 512
+#: Size of the samples that are read again: features, cells, and rows in runs of consecutive ones.
+PROBE_COLUMNS, PROBE_CELLS, PROBE_RUNS, PROBE_ROWS = 256, 1 << 22, 16, 512
 MAX_GROUPS, MIN_GROUPS, ROWS_PER_GROUP = 16, 4, 32
 #: In units of the median absolute deviation: about 2.7 standard deviations of normal values.
 MAX_DEVIATION = 4.0
 DEVIATION_PILOT_ROWS = 1 << 16
 
 
-class GroupSums(NamedTuple):
-    """Sums over groups of rows, groups × features."""
+def find_variation(block: Array, cuts: Indices) -> Floats:
+    """T of every column of a block for the rows from each cut to the next; NaN for constant columns.
 
-    values: Floats
-    squares: Floats
-    #: number of rows in which each feature is present
-    counts: Floats
-    #: the features; None for all
-    columns: Columns = None
+    NaN cells are left out.
+    """
+    values = np.asarray(block, np.float64)
+    known = ~np.isnan(values)
+    values = np.where(known, values, 0.0)
+    values = np.where(known, values - values.sum(axis=0) / np.maximum(known.sum(axis=0), 1), 0.0)
+    parts = values, np.square(values), known.astype(np.float64)
+    totals, squares, counts = (np.add.reduceat(part, cuts[:-1], axis=0) for part in parts)
+    total, square, count = totals.sum(axis=0), squares.sum(axis=0), counts.sum(axis=0)
+    between = (np.square(totals) / np.maximum(counts, 1)).sum(axis=0)
+    common = total * (total / np.maximum(count, 1))
+    # For a nearly constant feature the rest is rounding error.
+    varies = (square - common > 1e-5 * square) & (count > len(totals))
+    share = np.full(len(total), np.nan)
+    np.divide(between - common, square - common, out=share, where=varies)
+    return np.asarray(share * (count - 1) / (len(totals) - 1))
 
-    @classmethod
-    def of(cls, block: Array, cuts: Array, columns: Columns = None) -> GroupSums:
-        """Those of a block, from each cut to the next; NaN cells are left out."""
-        values = np.asarray(block, np.float64)
-        known = ~np.isnan(values)
-        shift = np.where(known, values, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        values = np.where(known, values - shift, 0.0)
-        parts = values, np.square(values), known.astype(np.float64)
-        totals, squares, counts = (np.add.reduceat(part, cuts[:-1], axis=0) for part in parts)
-        return cls(totals, squares, counts, columns)
 
-    def variation(self) -> Floats:
-        """T of every feature; NaN for constant ones."""
-        total, squares, count = self.values.sum(axis=0), self.squares.sum(axis=0), self.counts.sum(axis=0)
-        between = (np.square(self.values) / np.maximum(self.counts, 1)).sum(axis=0)
-        common = total * (total / np.maximum(count, 1))
-        # For a nearly constant feature the rest is rounding error.
-        varies = (squares - common > 1e-5 * squares) & (count > len(self.values))
-        share = np.full(len(total), np.nan)
-        np.divide(between - common, squares - common, out=share, where=varies)
-        return np.asarray(share * (count - 1) / (len(self.values) - 1))
-
-    def describe_differing(self, source: Source, among: str) -> str | None:
-        """Name the features whose T, or the mean of T, exceeds what chance gives; None if none does."""
-        variation, n_groups, n_rows = self.variation(), len(self.values), int(self.counts.max(axis=1).sum())
-        known = variation[~np.isnan(variation)]
-        if not known.size:
-            return None
-        n_differing = int(np.count_nonzero(known > variation_bound(n_rows, n_groups, known.size)))
-        if n_differing:
-            worst = int(np.nanargmax(variation))
-            name = source.name(worst if self.columns is None else int(self.columns[worst]))
-            others = f" and {n_differing - 1:,} other feature{'s' * (n_differing > 2)} differ"
-            return f"feature {name!r}{others if n_differing > 1 else ' differs'} between {among}"
-        drift = known.mean() > variation_bound(n_rows, n_groups, 1, sparse=False)
-        return f"features differ between {among}" if drift else None
+def describe_differing(source: Source, columns: Indices, block: Array, cuts: Indices) -> str | None:
+    """Name the features whose T, or the mean of T, exceeds what chance gives; None if none does."""
+    variation, n_groups, n_rows = find_variation(block, cuts), len(cuts) - 1, len(block)
+    known = variation[~np.isnan(variation)]
+    if not known.size:
+        return None
+    if n_differing := int(np.count_nonzero(known > variation_bound(n_rows, n_groups, known.size))):
+        name = source.name(int(columns[np.nanargmax(variation)]))
+        others = f" and {n_differing - 1:,} other feature{'s' * (n_differing > 2)} differ"
+        return f"feature {name!r}{others if n_differing > 1 else ' differs'}"
+    return "features differ" if known.mean() > variation_bound(n_rows, n_groups, 1, sparse=False) else None
 
 
 def group_cuts(source: Source, rows: Rows) -> Indices:
@@ -111,15 +96,12 @@ def variation_bound(n_rows: int, n_groups: int, n_tests: int, *, sparse: bool = 
     return float(max(normal, clumped))
 
 
-def warn_if_not_exchangeable(
-    source: Source, y: Array, rows: Rows, row_order: str, groups: GroupSums | None
-) -> list[str]:
-    """Warn, and return the warning, if the rows of the first pass do not represent all rows.
+def warn_if_not_exchangeable(source: Source, y: Array, rows: Rows, row_order: str) -> list[str]:
+    """Warn, and return the warning, if the rows of the first step do not represent all rows.
 
-    ``y`` has all rows. Without ``groups``, the sums of the first pass, a few features are read again.
+    ``y`` has all rows. Some features are read again.
     """
-    difference = _find_difference(source, y, rows, row_order == "blocks", groups)
-    if difference is None:
+    if (difference := _find_difference(source, y, rows, row_order == "blocks")) is None:
         return []
     message = (
         f"The rows are not in random order: {difference} more than chance allows. Screening only "
@@ -130,9 +112,7 @@ def warn_if_not_exchangeable(
     return [message]
 
 
-def _find_difference(
-    source: Source, y: Array, rows: Rows, blocks: bool, groups: GroupSums | None
-) -> str | None:
+def _find_difference(source: Source, y: Array, rows: Rows, blocks: bool) -> str | None:
     """What differs between the rows that were read and others; None if nothing does."""
     (n, p), m = source.shape, count_rows(rows)
     views = (view for column in y.T for view in response_views(column))
@@ -141,19 +121,21 @@ def _find_difference(
         return f"the response differs between blocks of {source.block_rows:,} rows"
     if not blocks and any(differs_in_rows(view, rows, n_tests) for view in views):
         return f"the response in the first {m:,} rows differs from the rest"
-    columns, cuts = spread(slice(0, p), PROBE_COLUMNS), group_cuts(source, rows)
-    if groups is None and not source.shuffled and len(cuts) > 2:
-        groups = GroupSums.of(source.read(rows, columns), cuts, columns)
-    among = "blocks" if blocks else "groups of consecutive rows"
-    difference = None if groups is None else groups.describe_differing(source, among)
-    if difference or blocks or source.shuffled or (size := min(m, n - m, PROBE_ROWS)) < 8:
-        return difference
+    if source.shuffled:
+        return None
+    columns = spread(slice(0, p), max(1, min(PROBE_COLUMNS, PROBE_CELLS // m)))
+    if len(cuts := group_cuts(source, rows)) > 2:
+        difference = describe_differing(source, columns, source.read(rows, columns), cuts)
+        if difference is not None:
+            return f"{difference} between {'blocks' if blocks else 'groups of consecutive rows'}"
+    if blocks or (size := min(m, n - m, PROBE_ROWS)) < 8:
+        return None
     run = max(1, size // PROBE_RUNS)  # a few evenly spaced runs of rows, so few blocks are read
     firsts = [np.linspace(a, b - run, size // run).astype(np.intp) for a, b in ((0, m), (m, n))]
     samples = [np.unique(some[:, None] + np.arange(run)) for some in firsts]
     block = source.read(np.concatenate(samples), columns)
-    both = GroupSums.of(block, np.array([0, len(samples[0]), len(block)]), columns)
-    return both.describe_differing(source, f"the first {m:,} rows and the rest")
+    difference = describe_differing(source, columns, block, np.array([0, len(samples[0]), len(block)]))
+    return None if difference is None else f"{difference} between the first {m:,} rows and the rest"
 
 
 def response_views(y: Array) -> Iterator[Array]:
@@ -183,7 +165,7 @@ def differs_between_blocks(view: Array, edges: Indices, n_tests: int) -> bool:
     if len(edges) < 3:
         return False
     bound = max(variation_bound(len(view), len(edges) - 1, n_tests), DESIGN_EFFECT_TOLERANCE)
-    return bool(GroupSums.of(view[:, None], edges).variation()[0] > bound)
+    return bool(find_variation(view[:, None], edges)[0] > bound)
 
 
 def differs_in_rows(view: Array, rows: Rows, n_tests: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, are_distinct_integers, spread
-from banditsis.core.validation import Responses
+from banditsis.engine.runs import Run
 from banditsis.results.features import LEAKAGE
 from banditsis.results.result import ScreeningResult, strength_of
 from banditsis.sources.base import Source
@@ -31,18 +31,16 @@ MAX_CHECKED, MIN_ROWS, FIRST_ROWS = 20, 30, (16, 1024)
 OF_EACH_CLASS, SEARCHED, MAX_ROWS = 64, (4096, 1 << 16), 1 << 17
 
 
-def flag_features(
-    results: Sequence[ScreeningResult], source: Source, responses: Responses | None
-) -> list[ScreeningResult]:
+def flag_features(run: Run, results: Sequence[ScreeningResult]) -> list[ScreeningResult]:
     """Flag selected features that may hold ids, or be leaked from their response if it is a single column."""
+    source, y = run.source, run.statistic.y
     checked = [] if source.recipe else [result.selected[:MAX_CHECKED] for result in results]
     ids = _find_ids(source, np.array(sorted(set().union(*checked)), np.intp))
     flagged = []
     for k, result in enumerate(results):
         leaks = dict[int, str]()
-        if responses is not None and not source.recipe:
-            separating = _find_separating(result, source, responses, k)
-            leaks |= dict.fromkeys(separating, "separates the two classes")
+        if run.statistic.n_columns == 1 and not source.recipe:
+            leaks |= dict.fromkeys(_find_separating(result, source, y[:, k]), "separates the two classes")
         if result.parameters["statistic"] in BOUNDED:
             copies = result.selected[np.abs(result.scores[result.selected]) > MAX_CORRELATION]
             leaks |= dict.fromkeys(_find_far_above(result), "|r| far above all others")
@@ -67,25 +65,19 @@ def _find_far_above(result: ScreeningResult) -> list[int]:
     return [k for k in result.selected.tolist() if size[k] >= far.min(initial=np.inf)]
 
 
-def _find_separating(result: ScreeningResult, source: Source, responses: Responses, k: int) -> list[int]:
-    """The strongest features that separate the two classes of response k, if no other nearly does."""
-    known = np.flatnonzero(responses.known(k)) if responses.has_missing else None
-    y = responses.values[:, k] if known is None else responses.take(known, [k])[:, 0]
+def _find_separating(result: ScreeningResult, source: Source, y: Array) -> list[int]:
+    """The strongest features that separate the two classes of a response, if no other nearly does."""
     rows, chosen = _first_of_each_class(y), result.selected[:MAX_CHECKED]
     if rows is None or chosen.size == 0:
         return []
-
-    def measure(rows: Indices, features: Indices) -> Floats:
-        return _separation(source.read(rows if known is None else known[rows], features), y[rows])
-
-    if measure(rows, np.sort(chosen)).max() < NEARLY:  # as nearly always
+    if _separation(source.read(rows, np.sort(chosen)), y[rows]).max() < NEARLY:  # as nearly always
         return []
     strength = np.where(result.support, -np.inf, np.nan_to_num(strength_of(result)))
     others = np.argsort(-strength, kind="stable")[: min(MAX_CHECKED, strength.size) - chosen.size]
     features, rows = np.sort(np.append(chosen, others)), spread(slice(0, len(y)), MAX_ROWS)
     if len(np.unique(y[rows])) != 2:
         return []
-    found = measure(rows, features)
+    found = _separation(source.read(rows, features), y[rows])
     separates = found >= SEPARATES
     if found[~separates].max(initial=1.0 if separates.all() else 0.0) >= NEARLY:
         return []

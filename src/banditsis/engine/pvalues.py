@@ -50,7 +50,7 @@ def _correct(
     source: Source, statistic: Statistic, result: ScreeningResult, rows: Rows, pvalues: bool
 ) -> ScreeningResult:
     """Check small p-values of one response, and without ``pvalues`` only those of a few selected features."""
-    null, notes, details = result.evidence.null_distribution, list[str](), list[str]()
+    null, notes, remarks = result.evidence.null_distribution, list[str](), list[str]()
     if null is None:
         return result
     if (reason := statistic.few_events(rows)) is not None:
@@ -78,16 +78,16 @@ def _correct(
         null = CorrectedNull(null, positions[small], found, level if n_left else -np.inf)
     cells = count_rows(rows) * small.size
     if n_raised:
-        details.append(
+        remarks.append(
             f"{count(small.size, 'feature')} with small p-values {were(small.size)} read again ({cells:,} "
             f"cells), and {count(n_raised, 'p-value')} raised, because {test.reason}."
         )
     if n_left:
-        details.append(
+        remarks.append(
             f"small p-values of {count(n_left, 'feature')} are not available, because they were not checked: "
             "set pvalues=True to get them."
         )
-    result = replace(result, details=(*result.details, *details), cells_reread=result.cells_reread + cells)
+    result = replace(result, notes=(*result.notes, *remarks), cells_reread=result.cells_reread + cells)
     return _with_null(result, null, notes)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.core.parallel import Workers
-from banditsis.engine.exchangeability import GroupSums
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.engine.state import Positions, Scored
 from banditsis.sources.base import Source
@@ -41,7 +40,6 @@ class RereadState:
     weights: Floats | None = None
     #: what the statistic computed from the response over those rows
     prepared: Any = None
-    groups: GroupSums | None = None
 
     @classmethod
     def start(
@@ -70,10 +68,8 @@ class RereadState:
         """Indices of the features at some positions."""
         return (np.arange(self.lines.shape[1]) if self.columns is None else self.columns)[positions]
 
-    def add(
-        self, rows: Rows, workers: Workers, tick: Callable[[int], None], cuts: Indices | None = None
-    ) -> RereadState:
-        """Score the features over all rows so far; there are no sums over groups of rows."""
+    def add(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> RereadState:
+        """Score the features over all rows so far."""
         rows = join_rows(self.rows, rows) if count_rows(self.rows) else rows
         new = replace(self, rows=rows, weights=self.strata.row_weights(rows))
         y = self.statistic.response(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from statistics import NormalDist
@@ -17,7 +17,8 @@ from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.core.progress import clock, status
 from banditsis.core.validation import raise_nonfinite
 from banditsis.engine.evidence import MAX_FEATURES, measure_unread, measure_variance_inflation
-from banditsis.engine.exchangeability import group_cuts, warn_if_not_exchangeable
+from banditsis.engine.exchangeability import warn_if_not_exchangeable
+from banditsis.engine.flags import flag_features
 from banditsis.engine.pvalues import correct_pvalues
 from banditsis.engine.redundancy import choose_features
 from banditsis.engine.rereading import RereadState
@@ -54,9 +55,6 @@ class Found(NamedTuple):
 
 def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Iterator[list[ScreeningResult]]:
     """Yield the result of each response after each round, and after what follows the last one."""
-    if run.constant:
-        yield [run.constant_result()]
-        return
     run, draws = run.start()
     read = [next(draws)]
     statistic = run.statistic.calibrate(read[0])
@@ -64,18 +62,24 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
         statistic = statistic.with_evidence()
     state, q = _start(run.source, statistic, read[0], run.strata), statistic.n_responses
     found = Found(state, [slice(None)] * q, [run.begin_result(k) for k in range(q)])
-    rule = run.plan.keep_rule(run.strata.design, partial(_first_inflation, run, statistic, read[0]))
+    rule = KeepRule(run.plan.n_keep)
+    if run.plan.by_evidence:
+        rule = EvidenceRule(run.strata.design, partial(_first_inflation, run, statistic, read[0]))
     for number, step in enumerate(run.plan.steps, start=1):
         status().round, status().n_rounds = number, run.plan.n_steps
         if number > 1:
             read.append(next(draws))
-        cuts = _cuts(run, read[0]) if number == 1 else None
-        found = _next_round(run, _drop(found), rule, step, read[-1], cuts, workers, tick)
+        found = _next_round(run, _drop(found), rule, step, read[-1], workers, tick)
+        if number == 1 and not (
+            run.is_exact or run.row_order == "random" or run.strata.n_strata > 1 or run.source.stratum_sizes
+        ):
+            notes = warn_if_not_exchangeable(run.source, statistic.y, read[0], run.row_order)
+            found = found._replace(results=[add_notes(result, notes) for result in found.results])
         yield found.results
         if rule.ended:
             break
     results = [add_effects(found, k) for k in range(q)]
-    results[0] = replace(results[0], notes=(*rule.notes, *results[0].notes))
+    results[0] = add_notes(results[0], rule.notes)
     if run.is_random_sample and not run.is_exact:
         results = _measure_sample(run, found.state, results, read)
     if run.settings.n_choose is not None:
@@ -85,17 +89,16 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
     if run.settings.pvalues:
         results = [_read_in_full(run, result, k, workers, tick) for k, result in enumerate(results)]
         yield results
-    yield _correct_pvalues(run, found.state.statistic, results, read)
+    yield flag_features(run, _correct_pvalues(run, found.state.statistic, results, read))
 
 
 def _start(
     source: Source, statistic: Statistic, rows: Rows, strata: Strata, columns: Columns = None
 ) -> State:
     """No sums yet."""
-    if isinstance(statistic, SampleStatistic):
-        return RereadState.start(source, statistic, rows, strata, columns)
-    assert isinstance(statistic, LinearStatistic)
-    return SumState.start(source, statistic, rows, strata, columns)
+    kind: Any = RereadState if isinstance(statistic, SampleStatistic) else SumState
+    started: State = kind.start(source, statistic, rows, strata, columns)
+    return started
 
 
 def _first_inflation(run: Run, statistic: Statistic, rows: Rows, scores: Floats) -> float:
@@ -105,12 +108,6 @@ def _first_inflation(run: Run, statistic: Statistic, rows: Rows, scores: Floats)
     inflation = measure_variance_inflation(run.source, statistic, 0, [rows], run.strata, strongest)
     assert inflation is not None  # as check_guarantee_possible ensures
     return inflation.high
-
-
-def _cuts(run: Run, rows: Rows) -> Indices | None:
-    """Where to cut rows into groups that are to be exchangeable; None if they are known to be."""
-    known = run.is_exact or run.row_order == "random" or run.strata.n_strata > 1 or run.source.stratum_sizes
-    return None if known else group_cuts(run.source, rows)
 
 
 def _drop(found: Found) -> Found:
@@ -126,10 +123,9 @@ def _drop(found: Found) -> Found:
 def _next_round(
     run: Run,
     found: Found,
-    rule: KeepRule | EvidenceRule,
+    rule: KeepRule,
     step: Any,
     rows: Rows,
-    cuts: Indices | None,
     workers: Workers,
     tick: Callable[[int], None],
 ) -> Found:
@@ -140,7 +136,7 @@ def _next_round(
     sizes, q = [len(some) for some in features], len(features)
     if count_rows(rows):
         share = sum(sizes) / state.n_columns
-        state = state.add(rows, workers, lambda cells: tick(round(cells * share)), cuts)
+        state = state.add(rows, workers, lambda cells: tick(round(cells * share)))
     if (bad := state.find_nonfinite()).size:
         raise_nonfinite(run.source, rows, bad[:MAX_NONFINITE_READ], statistic.pairwise)
 
@@ -150,9 +146,6 @@ def _next_round(
 
     # Threads wait for each other between short operations, so more are slower than few.
     scored = map_in_threads(keep, range(q), -(-q // (1 + max(sizes) // SCORES_OF_THREAD)))
-    warnings = []
-    if cuts is not None:
-        warnings = warn_if_not_exchangeable(run.source, statistic.y, rows, run.row_order, state.groups)
     seconds, n_new = (clock() - started) / q, state.n_new(rows)
     effective = run.strata.design.effective_rows(state.n_read)
     results, left = list[ScreeningResult](), list[Positions]()
@@ -161,14 +154,18 @@ def _next_round(
         done = Round(state.n_read, sizes[k], len(kept), cutoff, n_new * sizes[k], seconds, effective)
         if some.present is not None and not result.rounds:
             result = _describe_missing(result, state, k, some.present)
-        result = add_round(result, some, features[k], kept, done)
-        results.append(replace(result, notes=(*warnings, *result.notes)))
+        results.append(add_round(result, some, features[k], kept, done))
         left.append(kept if isinstance(positions, slice) else positions[kept])
         said = done.n_rows, done.n_features, done.n_kept, done.seconds
-        logger.debug("round %d: %d rows of %d features, %d kept, %.3f s", len(result.rounds), *said)
+        logger.debug("round %d: %d rows of %d features, %d kept, %.3f s", len(result.rounds) + 1, *said)
         if run.settings.on_round is not None:
             run.settings.on_round(results[-1].rounds[-1])
     return Found(state, left, results)
+
+
+def add_notes(result: ScreeningResult, notes: Sequence[str]) -> ScreeningResult:
+    """The result with more notes, before those that it has."""
+    return replace(result, notes=(*notes, *result.notes)) if notes else result
 
 
 def add_round(
@@ -228,7 +225,7 @@ def _describe_missing(result: ScreeningResult, state: State, k: int, present: Fl
             f"{count(few.size, 'feature')} {were(few.size)} present in fewer than {least} of the {n_read:,} "
             f"rows read first and scored 0: {listed}."
         )
-        result = replace(result, notes=(note, *result.notes))
+        result = add_notes(result, [note])
     if (missing := state.missingness(k)) is None:
         return result
     r, alike = missing
@@ -287,12 +284,12 @@ def _read_in_full(
     statistic, chosen = run.statistic.subset([k]).calibrate(everything), np.sort(result.selected)
     state = _start(run.source, statistic, everything, Strata.uniform(n), chosen)
     before = Found(state, [slice(None)], [result])
-    found = _next_round(run, before, KeepRule(d), Step(n, d), everything, None, workers, tick)
-    detail = (
+    found = _next_round(run, before, KeepRule(d), Step(n, d), everything, workers, tick)
+    note = (
         f"p-values are from all {n:,} rows of the {count(d, 'feature')} selected from {p:,}; selection by "
         f"false discovery rate accounts for all {p:,}."
     )
-    return replace(add_effects(found, 0), details=(*result.details, detail))
+    return replace(add_effects(found, 0), notes=(*result.notes, note))
 
 
 def _correct_pvalues(

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, Rows, count_rows
 from banditsis.core.formatting import to_single_line
-from banditsis.core.validation import MIN_ROWS, Responses, describe_unknown, rows_by_missingness
+from banditsis.core.validation import MIN_ROWS, Responses, describe_unknown
 from banditsis.engine.design import PlanLike, choose_design
 from banditsis.engine.sampling import Strata
 from banditsis.index.sketch import BY_BITS
@@ -21,10 +21,9 @@ from banditsis.plans.plan import Plan
 from banditsis.results.evidence import About, Evidence, Round, find_versions
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
-from banditsis.sources.views import take_rows
+from banditsis.sources.views import take_original_rows
 from banditsis.statistics.base import Statistic, show
-from banditsis.statistics.covariates import Covariates
-from banditsis.statistics.null_distributions import NormalNull
+from banditsis.statistics.covariates import find_basis
 
 #: Why there is no detection floor or interval.
 NO_SAMPLE = "the rows read are not a simple random sample; use random row order, or read every row"
@@ -36,29 +35,27 @@ class Settings:
     """Validated settings of a run; see :func:`screen`."""
 
     statistic: Any
-    row_order: str
-    sampling: str
-    missing: str
-    pvalues: bool
-    n_choose: int | None
-    seed: int
-    covariates: Covariates | None
-    #: None if all rows have the same weight
-    sample_weight: Array | None
-    notes: Sequence[str]
+    row_order: str = "stored"
+    sampling: str = "uniform"
+    missing: str = "raise"
+    pvalues: bool = False
+    n_choose: int | None = None
+    seed: int = 0
     #: names of the responses, empty if they have none
-    responses: Sequence[str]
+    responses: Sequence[str] = ()
     #: called with each finished round
     on_round: Callable[[Round], object] | None = None
 
-    def reorder(self, rows: Indices) -> Settings:
-        """These settings with the rows in another order."""
-        covariates, weights = self.covariates, self.sample_weight
-        return replace(
-            self,
-            covariates=covariates and replace(covariates, values=covariates.values[rows]),
-            sample_weight=None if weights is None else weights[rows],
-        )
+
+class Given(NamedTuple):
+    """What is given besides features and responses, in the order of the user's rows."""
+
+    #: the rows that have a weight and all covariates, as a mask; None for all
+    rows: Array | None = None
+    #: as numbers
+    covariates: Array | None = None
+    sample_weight: Array | None = None
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -69,16 +66,13 @@ class Run:
     members: Sequence[int]
     #: the rows in which the responses are known
     source: Source
-    #: with the responses, unless they are constant
+    #: with the responses
     statistic: Statistic
     plan: Plan
     row_order: str
     strata: Strata
     settings: Settings
-    n_covariates: int = 0
     notes: Sequence[str] = ()
-    #: why features cannot be ranked, if the only response is constant
-    constant: str = ""
     #: why neither a detection floor nor intervals are known
     no_guarantee_reason: str | None = None
 
@@ -98,7 +92,7 @@ class Run:
         plan, cells = self.plan, self.plan.cells
         if self.settings.pvalues and plan.steps[-1].n_rows < plan.n_rows:
             cells += plan.n_rows * (self.settings.n_choose or plan.n_keep)
-        return 0 if self.constant else len(self.members) * cells
+        return len(self.members) * cells
 
     def draw(self) -> Iterator[Rows]:
         """Yield the new rows of each step."""
@@ -119,7 +113,7 @@ class Run:
             first = next(draws)
             if count_rows(first) >= run.plan.n_rows or not run.statistic.constant_responses(first):
                 break
-            run = replace(run, plan=run.plan.double_rows())
+            run = replace(run, plan=run.plan.with_rows(lambda rows: min(2 * rows, self.plan.n_rows)))
         if run is not self:
             note = (
                 f"the response is constant in the {planned:,} rows of the first step, which cannot rank "
@@ -130,6 +124,21 @@ class Run:
             run = replace(run, notes=[note, *run.notes], no_guarantee_reason=reason)
         return run, chain([first], draws)
 
+    def split(self) -> Iterator[Run]:
+        """Runs of responses that share passes over the data: sums, and the first rows in which they vary."""
+        together, statistic = list(range(len(self.members))), self.statistic
+        if len(together) == 1:
+            yield self
+            return
+        alone = together
+        if getattr(statistic, "shares_pass", False):
+            reads_part = not (self.is_exact or self.plan.name == BY_BITS)
+            alone = statistic.constant_responses(next(self.draw())) if reads_part else []
+        together = [k for k in together if k not in set(alone)]
+        for part in (together, *([k] for k in alone)):
+            if part:
+                yield replace(self, members=[self.members[k] for k in part], statistic=statistic.subset(part))
+
     def weigh(self, rows: Rows) -> Floats | None:
         """Weights by which rows represent all rows, including the user's; None if they are equal."""
         weights, given = self.strata.row_weights(rows), self.statistic.sample_weight
@@ -137,22 +146,9 @@ class Run:
 
     def begin_result(self, k: int) -> ScreeningResult:
         """The result for response k before the first round, with what is known beforehand."""
-        source, settings, p = self.source, self.settings, self.plan.n_features
+        source, names, p = self.source, self.settings.responses, self.plan.n_features
         member = self.members[k]
-        about = About(
-            data=source.label,
-            response=settings.responses[member] if member < len(settings.responses) else "",
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            versions=find_versions(),
-        )
         no_floor = self.no_guarantee_reason or self._no_floor_reason()
-        evidence = Evidence(
-            n_covariates=self.n_covariates,
-            by_evidence=self.plan.by_evidence,
-            one_sided=self.statistic.one_sided,
-            no_floor_reason=no_floor or (None if self.is_exact else UNMEASURED),
-            no_interval_reason=self.no_guarantee_reason or self._no_interval_reason(),
-        )
         return ScreeningResult(
             selected=np.arange(0),
             scores=np.broadcast_to(0.0, p),
@@ -164,45 +160,40 @@ class Run:
             notes=tuple(self.notes),
             names=source.names,
             annotations=source.annotations,
-            evidence=evidence,
-            about=about,
-        )
-
-    def constant_result(self) -> ScreeningResult:
-        """The result for a constant response: all scores are 0, and no feature is selected."""
-        result = self.begin_result(0)
-        reason, evidence, n = self.constant, result.evidence, self.plan.steps[0].n_rows
-        return replace(
-            result,
-            rounds=(Round(n, self.plan.n_features, 0, 1.0, 0, 0.0, float(n)),),
-            notes=(f"{reason}: all scores are 0, and no feature is selected.", *result.notes),
-            evidence=replace(
-                evidence,
-                no_floor_reason=reason,
-                no_interval_reason=reason,
-                null_distribution=NormalNull(0.0) if self.statistic.has_pvalues() else None,  # p-values of 1
+            evidence=Evidence(
+                n_covariates=self.statistic.rank,
+                by_evidence=self.plan.by_evidence,
+                one_sided=self.statistic.one_sided,
+                no_floor_reason=no_floor or (None if self.is_exact else UNMEASURED),
+                no_interval_reason=self.no_guarantee_reason or self._no_interval_reason(),
+            ),
+            about=About(
+                data=source.label,
+                response=names[member] if member < len(names) else "",
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
+                versions=find_versions(),
             ),
         )
 
     def _parameters(self, k: int) -> dict[str, Any]:
         """How the result for response k was made."""
-        settings, kind, source = self.settings, self.settings.statistic, self.source
+        settings, statistic, source = self.settings, self.statistic, self.source
         optional: dict[str, Any] = {
-            "sample_weight": settings.sample_weight is not None,
+            "sample_weight": statistic.sample_weight is not None,
             "pvalues": settings.pvalues,
             "avoid_redundancy": settings.n_choose is not None,
             "shuffled": self.row_order != "random" and source.shuffled,
         }
-        if self.statistic.positive is not None and not self.statistic.one_sided:
-            optional["positive_class"] = to_single_line(str(self.statistic.positive[k]))
+        if statistic.positive is not None and not statistic.one_sided:
+            optional["positive_class"] = to_single_line(str(statistic.positive[k]))
         return {
             "plan": self.plan.name,
             **dict(self.plan.parameters),
             **({"features": source.recipe} if source.recipe else {}),
-            "statistic": kind.name,
-            **kind.settings,
+            "statistic": settings.statistic.name,
+            **settings.statistic.settings,
             "missing": settings.missing,
-            "covariates": self.n_covariates,
+            "covariates": statistic.rank,
             "seed": settings.seed,
             "row_order": self.row_order,
             "sampling": "uniform" if self.strata.n_strata == 1 else "stratified",
@@ -211,98 +202,96 @@ class Run:
 
     def _no_floor_reason(self) -> str | None:
         """Why there is no detection floor; None if there is one."""
-        settings = self.settings
         if self.is_exact:
             return None
-        if settings.sample_weight is not None:
+        if self.statistic.sample_weight is not None:
             return "it is not known for rows with sample weights"
         if not self.statistic.is_correlation:
-            return f"it is only known for correlations, not for the statistic {settings.statistic.name!r}"
-        if settings.missing == "pairwise" and self.n_covariates:
+            return (
+                f"it is only known for correlations, not for the statistic {self.settings.statistic.name!r}"
+            )
+        if self.statistic.pairwise and self.statistic.rank:
             return "it is not known for covariates together with missing values"
         return None if self.is_random_sample else NO_SAMPLE
 
     def _no_interval_reason(self) -> str | None:
         """Why there are no confidence intervals; None if there are."""
-        name = self.settings.statistic.name
-        if self.settings.sample_weight is not None:
+        if self.statistic.sample_weight is not None:
             return "they are not known for rows with sample weights"
-        if name != "pearson":
+        if (name := self.settings.statistic.name) != "pearson":
             return f"they are only known for the statistic 'pearson', not for {name!r}"
         return None if self.is_random_sample or self.is_exact else NO_SAMPLE
 
 
-def make_runs(source: Source, responses: Responses, plan: PlanLike, settings: Settings) -> list[Run]:
+def make_runs(
+    source: Source, responses: Responses, given: Given, plan: PlanLike, settings: Settings
+) -> list[Run]:
     """Group the responses that can be screened together, and choose the rows and the plan of each group."""
-    one_column = settings.statistic.n_columns == 1
-    groups = list(rows_by_missingness(responses)) if one_column else [([0], None)]
-    n_responses = sum(len(members) for members, _ in groups)
-    if n_responses > 1:
+    groups = _group_responses(responses, given.rows, settings.statistic.n_columns)
+    if sum(len(members) for members, _ in groups) > 1:
         made = plan if isinstance(plan, Plan) else plan(SamplingDesign.uniform(source.shape[0]))
         if settings.sampling == "stratified" or made.by_evidence:  # each has its own strata
             groups = [([k], rows) for members, rows in groups for k in members]
-    values = [responses.take(rows, members) if one_column else responses.values for members, rows in groups]
-    varies = [(some != some[:1]).any(axis=0) for some in values]
-    if n_responses == 1 or not np.concatenate(varies).any():  # which raises an error
-        varies = [np.ones(len(members), bool) for members, _ in groups]
-    return [
-        run
-        for (members, rows), some, kept in zip(groups, values, varies, strict=True)
-        for run in _runs_of_group(source, members, rows, some, kept, plan, settings)
-    ]
+    runs = (_make_run(source, responses, *group, given, plan, settings) for group in groups)
+    return [part for run in runs for part in run.split()]
 
 
-def _runs_of_group(
+def _group_responses(
+    responses: Responses, known: Array | None, n_columns: int
+) -> list[tuple[list[int], Indices | None]]:
+    """Group responses by the rows in which they and what else is given are known; None stands for all."""
+    if not responses.has_missing:
+        n_responses = responses.values.shape[1] // n_columns
+        return [(list(range(n_responses)), None if known is None else np.flatnonzero(known))]
+    groups: dict[bytes, tuple[list[int], Indices]] = {}
+    for k in range(responses.values.shape[1]):
+        rows = responses.known(k) if known is None else responses.known(k) & known
+        groups.setdefault(np.packbits(rows).tobytes(), ([], np.flatnonzero(rows)))[0].append(k)
+    return list(groups.values())
+
+
+def _make_run(
     source: Source,
+    responses: Responses,
     members: list[int],
     rows: Indices | None,
-    values: Array,
-    kept: Array,
+    given: Given,
     plan: PlanLike,
     settings: Settings,
-) -> Iterator[Run]:
-    """The runs of responses that are known in the same rows; those that are kept are not constant."""
-    notes, adjust, weights = [*source.notes, *settings.notes], settings.covariates, settings.sample_weight
+) -> Run:
+    """The run of responses that are known in the same rows."""
+    notes = [*source.notes, *given.notes]
+    values = responses.take(rows, members) if settings.statistic.n_columns == 1 else responses.values
+    covariates, weights = given.covariates, given.sample_weight
     if rows is not None:
-        adjust, weights = adjust and adjust.take(rows), None if weights is None else weights[rows]
-        if adjust is not None:
-            check_enough(len(rows))
-        notes = [describe_unknown(source.shape[0] - len(rows))] * (len(rows) < source.shape[0]) + notes
-        source = take_rows(source, rows)
-    n_covariates = 0 if adjust is None else adjust.rank
-    statistic: Any = None
-    if kept.any():
-        some = values if kept.all() else values[:, kept]
-        statistic = settings.statistic.bind(some, settings.missing == "pairwise")
-        statistic = statistic.given(adjust if n_covariates else None, weights)
-    made, row_order, strata, remarks = choose_design(source, statistic, plan, settings, n_covariates)
-    bound, notes = statistic or settings.statistic, [*notes, *remarks]
-    run = Run(members, source, bound, made, row_order, strata, settings, n_covariates, notes)
-    for k in np.flatnonzero(~kept):
-        reason = f"the response (column {members[k]}) is constant, {show(values[0, k])}, in all rows"
-        yield replace(run, members=[members[k]], constant=reason)
-    varying = [members[k] for k in np.flatnonzero(kept)]
-    for part in _split(run, len(varying)):
-        some = statistic if len(part) == len(varying) else statistic.subset(part)
-        yield replace(run, members=[varying[k] for k in part], statistic=some)
+        if len(rows) < MIN_ROWS:
+            raise ValueError(
+                f"the response and all covariates are known in {len(rows)} rows, but screening needs at "
+                f"least {MIN_ROWS}: omit the covariates that are mostly missing."
+            )
+        n_unknown = (len(responses.values) if given.rows is None else int(given.rows.sum())) - len(rows)
+        notes = [describe_unknown(n_unknown)] * (n_unknown > 0) + notes
+        source = take_original_rows(source, rows)
+        values = values if settings.statistic.n_columns == 1 else values[rows]
+        covariates, weights = (part if part is None else part[rows] for part in (covariates, weights))
+    if (order := source.original_rows) is not None:  # from here on, everything is in the stored order
+        values = values[order]
+        covariates, weights = (part if part is None else part[order] for part in (covariates, weights))
+    if responses.values.shape[1] > settings.statistic.n_columns:
+        _raise_if_constant(values, members)
+    statistic = settings.statistic.bind(values, settings.missing == "pairwise")
+    basis = None if covariates is None else find_basis(covariates, source.dtype)
+    notes += () if basis is None else basis.notes
+    statistic = statistic.given(basis if basis is not None and basis.rank else None, weights)
+    made, row_order, strata, remarks = choose_design(source, statistic, plan, settings)
+    return Run(members, source, statistic, made, row_order, strata, settings, [*notes, *remarks])
 
 
-def _split(run: Run, n_responses: int) -> list[list[int]]:
-    """Responses that share passes over the data: sums, and the first rows in which they vary."""
-    together = list(range(n_responses))
-    if n_responses < 2 or not getattr(run.statistic, "shares_pass", False):
-        return [[k] for k in together]
-    late = (
-        [] if run.is_exact or run.plan.name == BY_BITS else run.statistic.constant_responses(next(run.draw()))
-    )
-    together = [k for k in together if k not in set(late)]
-    return [part for part in (together, *([k] for k in late)) if part]
-
-
-def check_enough(n_rows: int) -> None:
-    """Check that enough rows have all covariates and the response."""
-    if n_rows < MIN_ROWS:
-        raise ValueError(
-            f"the response and all covariates are known in {n_rows} rows, but screening needs at least "
-            f"{MIN_ROWS}: omit the covariates that are mostly missing."
-        )
+def _raise_if_constant(values: Array, members: Sequence[int]) -> None:
+    """Raise an error that names the first of several responses that is constant."""
+    for k in np.flatnonzero((values[:1000] == values[0]).all(axis=0)).tolist():  # most responses vary there
+        if (values[:, k] == values[0, k]).all():
+            raise ValueError(
+                f"the response (column {members[k]}) is constant, {show(values[0, k])}, in all "
+                f"{len(values):,} rows, and features cannot be ranked by it: omit this column."
+            )

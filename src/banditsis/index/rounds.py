@@ -15,6 +15,7 @@ from banditsis.core.arrays import Floats, Indices, chunks, special
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.core.progress import clock, status
 from banditsis.core.validation import raise_nonfinite
+from banditsis.engine.flags import flag_features
 from banditsis.engine.pvalues import correct_pvalues
 from banditsis.engine.redundancy import choose_features
 from banditsis.engine.rounds import Found, add_effects, add_round
@@ -77,7 +78,8 @@ def bit_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Itera
         yield results
     if (n_choose := run.settings.n_choose) is not None:
         results = [choose_features(run.source, r, everything, run.weigh, n_choose) for r in results]
-    yield correct_pvalues(run.source, statistic, results, everything, run.settings.pvalues)
+    corrected = correct_pvalues(run.source, statistic, results, everything, run.settings.pvalues)
+    yield flag_features(run, corrected)
 
 
 def ask(statistic: LinearStatistic, n: int) -> Question:

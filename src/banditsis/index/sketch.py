@@ -219,8 +219,8 @@ def plan_by_bits(
     if not is_open or 2 * n_candidates > p or not hasattr(base, "sketch"):
         return None, []
     if not isinstance(statistic, LinearStatistic) or statistic.layout.weighted:
-        given = "" if settings.covariates is None else " with covariates"
-        what = f"{statistic.name!r}{given}" if settings.sample_weight is None else "sample weights"
+        given = " with covariates" if statistic.rank else ""
+        what = f"{statistic.name!r}{given}" if statistic.sample_weight is None else "sample weights"
         return None, [f"the bits of the index do not support {what}: its rows were sampled."]
     if find_sketch(source) is None:
         return None, ["the bits of the index are for all rows of plain features: rows were sampled instead."]

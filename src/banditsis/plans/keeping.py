@@ -183,7 +183,7 @@ def _expected_cells(steps: Sequence[EvidenceStep], design: SamplingDesign, p: in
     return cells
 
 
-class EvidenceRule:
+class EvidenceRule(KeepRule):
     """Keeps the features that the evidence does not rule out.
 
     ``measure`` is called once, with the scores of the first step, and returns the variance inflation to use.

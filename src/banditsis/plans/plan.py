@@ -9,13 +9,12 @@ from functools import lru_cache
 from numbers import Integral
 from typing import Any, NamedTuple
 
-from banditsis.core.arrays import Floats
 from banditsis.core.formatting import LINE_WIDTH, format_share, text_table, wrap
 from banditsis.core.validation import check_integer, check_real
 from banditsis.plans import detection_floor as floors
 from banditsis.plans import keeping, optimal
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.keeping import EvidenceRule, EvidenceStep, KeepRule
+from banditsis.plans.keeping import EvidenceStep
 
 #: Heads of the columns of :meth:`Plan.rows_of_table`.
 TABLE_HEADS = ("step", "rows", "features", "kept", "cells")
@@ -349,23 +348,11 @@ class Plan:
         error = floors.error_level(confidence, simultaneous, n_kept)
         return floors.detection_floor(rows, cutoffs, self.n_rows, variance_inflation, error)
 
-    def keep_rule(
-        self, design: SamplingDesign, measure: Callable[[Floats], float]
-    ) -> KeepRule | EvidenceRule:
-        """What decides how many features stay; ``measure`` gives the variance inflation of first scores."""
-        return EvidenceRule(design, measure) if self.by_evidence else KeepRule(self.n_keep)
-
     def as_exact(self) -> Plan:
         """The plan that keeps the same number of features but reads all rows at once."""
         if self.by_evidence:
             return replace(self, steps=(self.steps[-1],))
         return Plan.exact(self.n_rows, self.n_features, self.n_keep).rereading(self.rereads)
-
-    def limit_rows(self, n: int) -> Plan:
-        """The same plan if only n of the rows can be used."""
-        if n >= self.n_rows:
-            return self
-        return replace(self, n_rows=n, steps=self._change_rows(lambda rows: min(rows, n)))
 
     def with_few_steps(self) -> Plan:
         """As few of the steps as read at most 10% more cells; see :data:`EXTRA_CELLS`.
@@ -392,12 +379,10 @@ class Plan:
         known = tuple((name, value) for name, value in self.parameters if name != "discard")
         return replace(self, steps=steps, parameters=self.parameters if len(steps) == self.n_steps else known)
 
-    def _change_rows(self, change: Callable[[int], int]) -> tuple[Step | EvidenceStep, ...]:
-        return tuple(step._replace(n_rows=change(step.n_rows)) for step in self.steps)
-
-    def double_rows(self) -> Plan:
-        """The same plan with twice the rows in each step, up to all of them."""
-        return replace(self, steps=self._change_rows(lambda rows: min(2 * rows, self.n_rows)))
+    def with_rows(self, change: Callable[[int], int], n_rows: int | None = None) -> Plan:
+        """The same plan with other numbers of rows in its steps, and perhaps in the data."""
+        steps = tuple(step._replace(n_rows=change(step.n_rows)) for step in self.steps)
+        return replace(self, n_rows=n_rows or self.n_rows, steps=steps)
 
     def rereading(self, rereads: bool = True) -> Plan:
         """The same plan with each step reading all rows so far again, or only its new ones.
@@ -425,7 +410,7 @@ class Plan:
             return min(self.n_rows, max(min_blocks, -(-rows // block_rows)) * block_rows)
 
         # Of steps with the same rows, only the last one counts: without new rows there are no new scores.
-        steps = tuple({step.n_rows: step for step in self._change_rows(round_up)}.values())
+        steps = tuple({step.n_rows: step for step in self.with_rows(round_up).steps}.values())
         if steps[0].n_rows == self.n_rows > self.steps[0].n_rows:
             return self.as_exact()
         return self._join(steps)

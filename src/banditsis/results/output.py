@@ -26,7 +26,7 @@ LOG_OF_ZERO = -1e308
 #: Attributes of a result that are readable as they are, and those of its evidence.
 SUMMARY = (
     *("n_rows", "n_features", "cells_read", "fraction_read", "cells_reread"),
-    *("parameters", "notes", "details"),
+    *("parameters", "notes"),
 )
 EVIDENCE = (
     *("by_evidence", "n_covariates", "variance_inflation", "informative_response", "unread", "reach"),

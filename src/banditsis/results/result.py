@@ -46,8 +46,8 @@ class ScreeningResult(Output):
         if rows were sampled in strata. None for other statistics.
     parameters : dict
         Settings of the run: statistic, row order, seed and so on.
-    notes, details : tuple of str
-        Remarks for the reader, the most important first, and remarks that few readers need.
+    notes : tuple of str
+        Remarks for the reader, the most important first.
     names : sequence of str or None
         Names of the features; features without a name are called x0, x1, ….
     annotations : dict of str to ndarray
@@ -94,7 +94,6 @@ class ScreeningResult(Output):
     effects: Effects | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    details: tuple[str, ...] = ()
     names: Sequence[str] | None = None
     annotations: Mapping[str, Array] = field(default_factory=dict)
     undecided: Indices = field(default_factory=lambda: np.arange(0))
@@ -359,7 +358,7 @@ class ScreeningResult(Output):
             sentences.describe_answer(self),
             sentences.describe_sampling(self),
             sentences.describe_floor(self),
-            *(f"note: {note}" for note in (*self.notes, *self.details)),
+            *(f"note: {note}" for note in self.notes),
         ]
         cells = f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells ({self.fraction_read:.2%})"
         above = [

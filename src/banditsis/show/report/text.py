@@ -124,7 +124,7 @@ def reliability(result: ScreeningResult) -> list[str]:
         "others."
     )
     lines += [sentences.describe_inflation(result), _describe_rule(result), alone]
-    return [sentences.sentence(line) for line in (*lines, *result.notes, *result.details) if line]
+    return [sentences.sentence(line) for line in (*lines, *result.notes) if line]
 
 
 def _describe_rule(result: ScreeningResult) -> str:
