@@ -32,7 +32,7 @@ def test_help_and_version():
     groups = [screening.index(f"\n{group}:") for group in ("Data", "Selection", "Statistics", "Output")]
     assert groups == sorted(groups)
     assert groups[1] < screening.index("--budget") < groups[2] < screening.index("--pvalues")
-    for command in ("demo", "screen", "index", "info", "plan"):
+    for command in ("demo", "screen", "sample-check", "index", "info", "plan"):
         assert "Exit codes: 0 success, 1 invalid input" in run(command, "--help").stdout
     code = """
 import sys, banditsis.core.progress

@@ -141,6 +141,7 @@ GROUPS: dict[str, list[click.Option]] = {
         _option("--output", "Write the features: .csv, .parquet or .json.", "-o", type=Path),
         _flag("--all-features", "Write every feature to --output, not only the selected ones."),
         _option("--report", "Write a report: .html.", type=Path),
+        _option("--plot", "Draw a picture: .png, .svg or .pdf.", type=Path),
         _flag("--json", "Print JSON only.", "as_json"),
         _flag("--compare", "Compare with other plans of the same cost."),
         _flag("--quiet", "Print warnings and errors only.", "-q"),
@@ -160,6 +161,8 @@ OPTIONS: dict[str, click.Parameter] = {
     "data": click.Argument(["data"]),  # not of type click.Path, because it may be a URL
     "targets": _option("--target", "Response, as a column, FILE or FILE:COLUMN. Repeatable.", multiple=True),
     "n_keep": _option("--keep", "Features to keep.", **COUNT),
+    "sample_rows": _option("--rows", "Rows of the sample, such as 1e4.", **COUNT),
+    "sample_keep": _option("--keep", "Features to keep.", type=POSITIVE, default=50),
     "demo_rows": _option("--rows", "Number of rows.", type=click.IntRange(min=1000), default=200_000),
     "demo_features": _option("--features", "Number of features.", type=click.IntRange(min=20), default=1000),
     "demo_keep": _option("--keep", "Features to keep.", type=POSITIVE, default=30),
@@ -210,7 +213,7 @@ def _add(name: str, about: str, *options: str, examples: tuple[str, ...] = ()) -
 
     def callback(**given: Any) -> None:
         with exit_codes():
-            import_module(f"banditsis.cli.{name}").run(**given)
+            import_module(f"banditsis.cli.{name.replace('-', '_')}").run(**given)
 
     lines = "\n".join(f"  banditsis {name} {example}" for example in examples)
     epilog = f"\b\nExamples:\n{lines}\n\n{EXIT_CODES}" if examples else EXIT_CODES
@@ -235,6 +238,18 @@ _add(
         "cohort --target pheno.csv:CD8 --covariates cohort.cov",
         "x.zarr --target y.npy --min-correlation 0.05 --json",
         "data.csv --target class --drop 'id,date_*' -o best.csv",
+    ),
+)
+_add(
+    "sample-check",
+    "Show which features a random sample of rows would miss.\n\n"
+    "Both the sample and all rows select the best features. Those that are clearly associated with the "
+    f"target in all rows, but not selected by the sample, are listed.\n\n{ABOUT_DATA}",
+    *("data", "targets", *READING, "id_column", "covariates", "sample_rows", "sample_keep", "exact"),
+    *("statistic", "missing", "plot", "as_json", "seed", "n_jobs"),
+    examples=(
+        "data.parquet --target y --rows 10000",
+        "x.bed --target pheno.csv:CD8 --rows 2000 --plot missed.png",
     ),
 )
 _add(

@@ -106,7 +106,8 @@ def _pick(options: SimpleNamespace, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def _run(options: SimpleNamespace) -> None:
+def open_target(options: SimpleNamespace) -> tuple[Dataset, list[str]]:
+    """The data that the options describe, and the names of the targets."""
     path = options.data
     targets = list(options.target) or [_stored_target(path)]
     opening = _pick(options, READING)
@@ -117,9 +118,13 @@ def _run(options: SimpleNamespace) -> None:
     data = data._replace(features=_wrap(data.features, options, opening))
     if len({count_classes(column) > 0 for column in np.atleast_2d(np.asarray(data.target).T)}) > 1:
         raise ValueError("the targets are numbers and labels: screen them one by one.")
-    data = _known_events(data) if find_statistic(options.statistic).n_columns > 1 else data
+    return (_known_events(data) if find_statistic(options.statistic).n_columns > 1 else data), targets
+
+
+def _run(options: SimpleNamespace) -> None:
+    data, targets = open_target(options)
     started = clock()
-    found, interrupted = _screen(data, options)
+    found, interrupted = screen_data(data, options)
     seconds = clock() - started
     results = list(_describe(found, data, targets, options))
     if not results:
@@ -182,7 +187,7 @@ def _known_events(data: Dataset) -> Dataset:
     )
 
 
-def _screen(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[ScreeningResult | None], bool]:
+def screen_data(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[ScreeningResult | None], bool]:
     """Screen responses that are known in all rows, and tell whether the run was interrupted."""
     n, p = data.features.shape
     n_choose = None

@@ -148,10 +148,10 @@ def _make(kind: type[R], record: Mapping[str, Any]) -> R:
 
 def to_lists(features: Features) -> dict[str, list[Any]]:
     """The columns of a table for JSON, which has neither NaN nor infinity."""
-    return {name: list(map(_to_finite, values.tolist())) for name, values in features.columns.items()}
+    return {name: list(map(to_finite, values.tolist())) for name, values in features.columns.items()}
 
 
-def _to_finite(value: Any) -> Any:
+def to_finite(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return None if np.isnan(value) else max(value, LOG_OF_ZERO)

@@ -48,10 +48,10 @@ def new_axes(width: float, height: float, **layout: Any) -> Any:
     return plt.subplots(figsize=(width, height), layout="constrained", **layout)[1]
 
 
-def add_legend_below(axes: Axes) -> None:
+def add_legend_below(axes: Axes, n_columns: int = 3) -> None:
     """Add a legend half an inch below the axes, whatever their height."""
     from matplotlib.transforms import ScaledTranslation
 
     below = axes.transAxes + ScaledTranslation(0, -0.5, axes.figure.dpi_scale_trans)
     anchor: dict[str, Any] = {"bbox_to_anchor": (0.5, 0), "bbox_transform": below}
-    axes.legend(loc="upper center", **anchor, ncols=3, frameon=False, fontsize=9)
+    axes.legend(loc="upper center", **anchor, ncols=n_columns, frameon=False, fontsize=9)

@@ -10,13 +10,13 @@ from banditsis.core.arrays import Floats, Indices
 from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_choice
 from banditsis.results.result import ScreeningResult, strength_of
-from banditsis.show.plots.features import MAX_LARGE_NAMES, manhattan, qq, scores
+from banditsis.show.plots.features import MAX_LARGE_NAMES, manhattan, qq, sample_check, scores
 from banditsis.show.style import RED, SKY, UNREAD, add_legend_below, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["funnel", "manhattan", "plot", "qq", "reading_map", "scores"]
+__all__ = ["funnel", "manhattan", "plot", "qq", "reading_map", "sample_check", "scores"]
 
 #: Maximum number of columns in a reading map; with more features, several share a column.
 MAX_COLUMNS = 500

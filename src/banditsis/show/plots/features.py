@@ -10,6 +10,7 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import count, short_labels, shorten
 from banditsis.results.result import ScreeningResult, strength_of, varied_log10_pvalues
+from banditsis.results.sample_check import SampleCheck
 from banditsis.results.sentences import describe_answer
 from banditsis.show import style
 from banditsis.show.style import BLUE, GREY, PALE, RED, SKY
@@ -230,4 +231,67 @@ def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") ->
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left", frameon=False, fontsize=9)
+    return axes
+
+
+def sample_check(check: SampleCheck, axes: Axes | None = None) -> Axes:
+    r"""Plot \|r\| in a sample of rows over \|r\| in all rows, for the best features of all rows.
+
+    Those below the sample's cutoff are not selected by it. To the right of the detection floor, a sample of
+    this size keeps a feature with probability 95%.
+
+    Parameters
+    ----------
+    check : SampleCheck
+        The results of all rows and of the sample.
+    axes : Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from banditsis import Plan, screen
+    >>> from banditsis.results import SampleCheck
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((2000, 50))
+    >>> y = X[:, :9] @ np.linspace(0.1, 0.5, 9) + rng.standard_normal(2000)
+    >>> every, some = Plan.exact(2000, 50, 10), Plan.subsample(2000, 50, 10, 200)
+    >>> check = SampleCheck(screen(X, y, every), screen(X, y, some, random_state=0))
+    >>> check.missed
+    array([1])
+    >>> axes = sample_check(check)
+    """
+    axes = axes or style.new_axes(6.4, 5.4)
+    found, sample = check.found, check.sample
+    best = found.selected
+    x, y = strength_of(found)[best], strength_of(sample)[best]
+    cutoff, floor = sample.rounds[0].cutoff, check.floor
+    start, end = 0.8 * min(x.min(initial=1.0), cutoff), 1.2 * max(x.max(initial=0.0), y.max(initial=0.0))
+    y = np.maximum(y, 1.1 * start)  # those near 0 are at the edge
+    if floor is not None:
+        axes.axvspan(min(floor, end), end, color=PALE, alpha=0.4, linewidth=0)
+        axes.axvline(floor, color=GREY, linewidth=1.2, label=f"detection floor {floor:.3g} (95%)")
+    axes.axhline(cutoff, color=RED, linestyle="--", linewidth=1.2, label=f"cutoff of the sample {cutoff:.3g}")
+    axes.plot([start, end], [start, end], color=GREY, linewidth=0.6, zorder=0)
+    clear, missed = np.isin(best, check.associated), np.isin(best, check.missed)
+    looks: tuple[tuple[Array, dict[str, Any]], ...] = (
+        (~clear, {"label": "unclear", "marker": "D", "mfc": "white", "mec": GREY}),
+        (clear & ~missed, {"label": "clearly associated, kept", "marker": "o", "color": BLUE}),
+        (missed, {"label": "clearly associated, missed", "marker": "X", "ms": 8, "color": RED}),
+    )
+    for chosen, look in looks:
+        if chosen.any():
+            axes.plot(x[chosen], y[chosen], ls="", **look)
+    axes.set(xscale="log", yscale="log", xlim=(start, end), ylim=(start, end))
+    size = "|r|" if floor is not None else "score" if found.evidence.one_sided else "|score|"
+    axes.set_xlabel(f"{size} in all {found.n_rows:,} rows (log scale)")
+    axes.set_ylabel(f"{size} in the sample of {check.n_rows:,} rows (log scale)")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+    style.tidy(axes)
+    style.add_legend_below(axes, n_columns=2)
+    kept = f"keeps {int(check.kept.sum()):,} of the best {len(best):,} features"
+    misses = f"and misses {len(check.missed):,} of {len(check.associated):,} that are clearly associated"
+    axes.set_title(f"A sample of {check.n_rows:,} rows {kept}\n{misses}", fontsize=10)
+    _label_points(axes, [found.name(k) for k in best[missed]], x[missed], y[missed])
     return axes
