@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis import kernels
 from banditsis.core.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.evidence import informative_rows_of_sums, rows_of_response
@@ -130,13 +129,8 @@ class SumState:
         if n_strata == 1:
             return Combined(self.sums[0], self.sums[0], summary)
         powers = np.stack([weights, np.square(weights)])[: 1 + self.statistic.evidence]
-        sums, out = self.sums.reshape(n_strata, -1), np.zeros((len(powers), self.sums[0].size))
-
-        def combine_some(start: int) -> None:
-            kernels.sorting.combine_strata(sums, powers, start, start + SUMS_AT_ONCE, out)
-
-        map_in_threads(combine_some, range(0, out.shape[1], SUMS_AT_ONCE), 4)
-        return Combined(out[0].reshape(self.sums[0].shape), out[-1].reshape(self.sums[0].shape), summary)
+        out = (powers @ self.sums.reshape(n_strata, -1)).reshape(-1, *self.sums[0].shape)
+        return Combined(out[0], out[-1], summary)
 
     @cached_property
     def gram(self) -> Gram:

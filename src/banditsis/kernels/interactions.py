@@ -85,10 +85,3 @@ def add_triangle(product: Array, top: int, offsets: Array, lead: int, out: Array
         sums = out[offsets[top + i] : offsets[top + i + 1]]
         for j in range(line.size):
             sums[j] += line[j]
-
-
-@elementwise
-def add_picked(product: Array, top: int, first: Array, second: Array, out: Array) -> None:
-    """Add the elements of some pairs to their sums."""
-    for t in range(first.size):
-        out[t] += product[first[t] - top, second[t] - top]

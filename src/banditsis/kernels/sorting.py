@@ -172,14 +172,3 @@ def sort_by_stratum(
         codes[i] = h
         rows[following[h]] = first + i
         following[h] += 1
-
-
-@elementwise
-def combine_strata(sums: Array, weights: Array, start: int, stop: int, out: Array) -> None:
-    """Add the sums of strata (strata, m) times weights (k, strata) to ``out`` (k, m), from start to stop."""
-    for h in range(sums.shape[0]):
-        some = sums[h, start:stop]
-        for k in range(weights.shape[0]):
-            w, total = weights[k, h], out[k, start:stop]
-            for j in range(some.size):
-                total[j] += w * some[j]

@@ -196,8 +196,8 @@ class Triangle(NamedTuple):
             kernels.interactions.add_triangle(product, top, *self.order, line)
             return
         low, high = np.searchsorted(self.first, (top, top + len(product)))
-        sums = line[self.n_before + low : self.n_before + high]
-        kernels.interactions.add_picked(product, top, self.first[low:high], self.second[low:high], sums)
+        picked = product[self.first[low:high] - top, self.second[low:high] - top]
+        line[self.n_before + low : self.n_before + high] += picked
 
 
 class Term(NamedTuple):

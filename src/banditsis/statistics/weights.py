@@ -79,20 +79,9 @@ class Weights:
         """``linear``, ``v`` and ``presence``."""
         return self.compute(self.rows)
 
-    @property
-    def linear(self) -> Floats:
-        """The weights of z, one column for each line of sums."""
-        return self.arrays[0]
-
-    @property
-    def v(self) -> Floats | None:
-        """The weights of the rows; None if all are 1."""
-        return self.arrays[1]
-
-    @property
-    def presence(self) -> Floats | None:
-        """What is summed over the rows in which a cell is present; None for complete data."""
-        return self.arrays[2]
+    linear = property(lambda self: self.arrays[0])
+    v = property(lambda self: self.arrays[1])
+    presence = property(lambda self: self.arrays[2])
 
     @property
     def is_plain(self) -> bool:
