@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from banditsis.formats.opening import is_index
-from banditsis.index.folder import CELLS, HEAD, Folder, Record
-from banditsis.index.order import count_head_rows
+from banditsis.index.folder import CELLS, Folder, Record
 
 SIGNALS = 10
 
@@ -22,22 +21,18 @@ def make_store(path: Path, n: int, p: int) -> Path:
     if is_index(path):
         return path
     rng = np.random.default_rng(0)
-    (n_head,) = heads = count_head_rows([n])
     path.mkdir(exist_ok=True)
-    head = np.lib.format.open_memmap(path / HEAD, "w+", np.dtype("f4"), (n_head, p))
     y = rng.standard_normal(n)
     with open(path / CELLS, "wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": True, "shape": (n, p)})
         for j in range(p):
             column = rng.standard_normal(n, dtype=np.float32)
             file.write(column.data)
-            head[:, j] = column[:n_head]
             y += 0.1 * column if j < SIGNALS else 0
-    head.flush()
     np.save(path / "target.npy", y)
     np.save(path / "original_rows.npy", np.arange(n))
     files = {file.name: Folder(str(path)).checksum(file.name) for file in path.glob("*.npy")}
-    Record((n, p), 0, "noise", "y", (), tuple(heads), files).write(path)
+    Record((n, p), 0, "noise", "y", files).write(path)
     return path
 
 

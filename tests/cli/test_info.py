@@ -75,18 +75,17 @@ def test_index_then_screen(folder, tmp_path):
     assert (damaged.exit_code, "checksum of columns.npy" in said(damaged)) == (1, True)
 
 
-def test_a_store_in_strata(folder, tmp_path):
+def test_an_index_with_a_target(folder, tmp_path):
     np.save(tmp_path / "y.npy", np.arange(N) % 100 == 0)
     store, limit = tmp_path / "x.index", ("--memory-limit", "16MB")
     given = ("index", folder / "x.npy", "--out", store, "--target", tmp_path / "y.npy", "--seed", 1)
     assert "must be at least 16,000,000 bytes (16 MB)" in said(run(*given, "--memory-limit", "15MB"))
     assert run(*given, *limit).exit_code == 0
     text = run("info", store, "--verify").stdout
-    assert "in strata of 3,960 and 40 rows (verified)" in text
-    assert re.search("^stored by: +rows first, then columns, ", text, re.M)
-    assert info(store)["stratum_sizes"] == [3960, 40]
+    assert "(verified)" in text
+    assert re.search("^stored by: +columns, ", text, re.M)
     record = json.loads(run("screen", store, "--budget", 0.2, "--keep", 2, "--json").stdout)
-    assert (record["parameters"]["sampling"], record["parameters"]["row_order"]) == ("stratified", "stored")
+    assert record["parameters"]["row_order"] == "stored"
 
 
 def test_the_cost_of_whole_blocks(tmp_path):

@@ -28,15 +28,12 @@ Y, W = FRAME["y"].to_numpy(), FRAME["w"].to_numpy()
 GAPS = np.where(np.arange(N) % 5 == 0, np.nan, Y)
 
 
-@pytest.fixture(scope="module", params=["plain", "strata", "appended", "several"])
+@pytest.fixture(scope="module", params=["plain", "appended", "several"])
 def index(request, tmp_path_factory):
-    """The same rows as one index, in strata of a rare class, in two parts, and as two indexes."""
+    """The same rows as one index, in two parts, and as two indexes."""
     folder, cells = tmp_path_factory.mktemp("index"), FRAME.iloc[:, :P]
     if request.param == "plain":
         return build_index(cells, folder / "x.index", random_state=0)
-    if request.param == "strata":
-        FRAME[["case"]].to_csv(folder / "case.csv", index=False)
-        return build_index(cells, folder / "x.index", target=f"{folder / 'case.csv'}:case", random_state=0)
     path = build_index(cells[:1200], folder / "x.index", random_state=0)
     if request.param == "appended":
         return build_index(cells[1200:], path, append=True, random_state=1)
@@ -102,10 +99,7 @@ def test_batches_and_the_rows_that_are_returned(index):
     same_scores(batches.scores_, SIS(4).fit(X, Y).scores_)
     for fitted in (batches, SIS(4).fit(source, Y)):
         np.testing.assert_array_equal(fitted.transform(source), X[:, fitted.get_support()])
-    selector = IterativeSIS(4)
-    with pytest.raises(TypeError, match="to_original"):
-        selector.fit(source, Y)
-    selector.fit(source.to_original(source.read(slice(0, N), None)), Y)
+    selector = IterativeSIS(4).fit(source, Y)
     np.testing.assert_array_equal(selector.get_support(), IterativeSIS(4).fit(X, Y).get_support())
 
 
@@ -134,7 +128,7 @@ def test_a_message_names_the_row_of_the_original_data(tmp_path):
         ("original_rows.npy", lambda file: file.write_bytes(file.read_bytes()[:90]), "is not valid"),
         ("names.json", lambda file: file.write_text(file.read_text().replace('"', "")), "is not valid"),
         ("names.json", lambda file: file.write_text(f"[{'5, ' * (X.shape[1] - 1)}5]"), "a list of texts"),
-        ("head.npy", lambda file: np.save(file, np.load(file).astype("i2")), "has cells of"),
+        ("columns.npy", lambda file: np.save(file, np.load(file)[:-1]), "has the shape"),
         ("bits.npy", lambda file: np.save(file, np.load(file)[:-1]), "bits and moments of shapes"),
         ("moments.npy", lambda file: np.save(file, np.load(file).astype("f4")), "bits and moments of shapes"),
         ("columns.npy", lambda file: file.write_bytes(file.read_bytes().replace(b"(", b"[", 1)), "damaged"),

@@ -71,7 +71,7 @@ def test_scattered_cells_are_requested_and_summed(layout, dtype, tmp_path, monke
     source = open_source(X)
     assert isinstance(source, MappedSource)
     rows, columns = np.arange(7, X.shape[0], 11), np.append(np.arange(4), np.arange(400, X.shape[1], 37))
-    starts, stops = source._byte_ranges(rows, columns)
+    starts, stops = source._byte_ranges(*((rows, columns) if source.by_row else (columns, rows)))
     first = X.ctypes.data - np.frombuffer(X._mmap, np.uint8).ctypes.data
     cells = first + np.add.outer(rows * X.strides[0], columns * X.strides[1]).ravel()
     place = np.searchsorted(starts, cells, side="right") - 1

@@ -24,7 +24,7 @@ from banditsis.sources.tables import TableSource
 
 MAX_NAMES = 5
 #: What the records of an index tell.
-RECORD = ("seed", "source", "checksum", "head_sizes")
+RECORD = ("seed", "source", "checksum")
 
 
 def run(
@@ -84,7 +84,7 @@ def _describe(path: str, source: Source) -> dict[str, Any]:
     if isinstance(source, IndexSource):
         records = [part.record for part in source.parts]
         record |= {name: [getattr(part, name) for part in records] for name in RECORD}
-        record |= {"target": source.target, "stratum_sizes": source.stratum_sizes}
+        record["target"] = source.target
     return record
 
 
@@ -99,8 +99,6 @@ def _stored_dtypes(source: Source) -> dict[np.dtype, int]:
 
 def _memory_order(source: Source) -> str:
     """Whether the cells of a row or of a column are stored together."""
-    if isinstance(source, IndexSource):
-        return "rows first, then columns"
     if source.by_row is not None:
         return "rows" if source.by_row else "columns"
     height, width = source.chunk
@@ -138,10 +136,8 @@ def _lines(record: dict[str, Any]) -> dict[str, str]:
     more = ["…"] if record["first_names"] and record["n_features"] > MAX_NAMES else []
     shuffled = "yes" if record["shuffled"] else "no; `banditsis index` makes a copy that is"
     if "seed" in record:
-        sizes = " and ".join(f"{size:,}" for size in record["stratum_sizes"])
-        strata = f", in strata of {sizes} rows" if sizes else ""
         checked = " (verified)" if "verified" in record else ""
-        shuffled = f"yes, from {' and '.join(record['source'])}{strata}{checked}"
+        shuffled = f"yes, from {' and '.join(record['source'])}{checked}"
     no_target = "not given; if it is a column of the data, it counts as a feature: set --target"
     return {
         "data": f"{record['path']} ({FORMATS[record['format']].label})",

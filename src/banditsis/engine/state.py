@@ -83,11 +83,25 @@ class SumState:
         cls, source: Source, statistic: LinearStatistic, rows: Rows, strata: Strata, columns: Columns = None
     ) -> SumState:
         """No sums yet; ``rows`` are those of the first step."""
-        n_strata, n_features = strata.n_strata, source.shape[1] if columns is None else len(columns)
-        sums, counts = np.zeros((n_strata, statistic.n_sums, n_features)), np.zeros(n_strata, np.intp)
         first = rows_of_response(statistic, rows, strata) if statistic.evidence else None
-        fixed = source, statistic, source.calibrate(rows), strata, columns
-        return cls(*fixed, sums, np.zeros(()), counts, first_informative=first)
+        state = cls.begin(source, statistic, source.calibrate(rows), columns, strata)
+        return replace(state, first_informative=first)
+
+    @classmethod
+    def begin(
+        cls,
+        source: Source,
+        statistic: LinearStatistic,
+        calibration: Calibration,
+        columns: Columns,
+        strata: Strata | None = None,
+    ) -> SumState:
+        """No sums yet, with a calibration that is known."""
+        strata = Strata.uniform(source.shape[0]) if strata is None else strata
+        n_features = source.shape[1] if columns is None else len(columns)
+        sums = np.zeros((strata.n_strata, statistic.n_sums, n_features))
+        counts = np.zeros(strata.n_strata, np.intp)
+        return cls(source, statistic, calibration, strata, columns, sums, np.zeros(()), counts)
 
     @property
     def n_read(self) -> int:

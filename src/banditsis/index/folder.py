@@ -17,8 +17,8 @@ from banditsis.core.arrays import Array
 from banditsis.formats.opening import META, PREPARED, is_url
 from banditsis.formats.remote import connect
 
-VERSION = 5
-CELLS, HEAD, BITS, MOMENTS = "columns.npy", "head.npy", "bits.npy", "moments.npy"
+VERSION = 6
+CELLS, BITS, MOMENTS = "columns.npy", "bits.npy", "moments.npy"
 #: how the name of a folder with appended rows begins, within the index
 PART = "part_"
 ANNOTATION = "annotation_"  # how the name of a file with an annotation of the features begins
@@ -88,9 +88,6 @@ class Record:
     #: names of the original data and of the target
     source: str
     target: str | None
-    #: rows of each stratum, none if the order of all rows is random, and how many of these ``head.npy`` has
-    stratum_sizes: tuple[int, ...]
-    head_sizes: tuple[int, ...]
     files: dict[str, Written]
 
     @property
@@ -109,12 +106,8 @@ class Record:
 
     def check(self) -> None:
         """Raise if parts contradict each other, or files are outside the folder."""
-        n, p = self.shape
-        sizes = self.stratum_sizes or (n,)
-        pairs = zip(self.head_sizes, sizes, strict=True)
-        integers = all(type(size) is int for size in (n, p, *sizes, *self.head_sizes))
-        if not integers or sum(sizes) != n or not p or not all(0 < head <= size for head, size in pairs):
-            raise ValueError(f"strata of {list(sizes)} rows do not fit {n} rows")
+        if len(self.shape) != 2 or not all(type(size) is int and size > 0 for size in self.shape):
+            raise ValueError(f"its shape is {self.shape}")
         if any(Path(name).name != name for name in self.files):
             raise ValueError("its files have impossible names")
         if self.target is not None and not self.find("target"):
@@ -129,9 +122,8 @@ def read_record(folder: Folder) -> Record:
         version, checksum = fields.pop(PREPARED), fields.pop("checksum", None)
         if version != VERSION:
             raise ValueError(f"version {version} of the layout instead of {VERSION}")
-        for name in ("shape", "stratum_sizes", "head_sizes"):
-            fields[name] = tuple(fields[name])
-        record = Record(**fields | {"files": {name: Written(*w) for name, w in fields["files"].items()}})
+        files = {name: Written(*written) for name, written in fields["files"].items()}
+        record = Record(**fields | {"shape": tuple(fields["shape"]), "files": files})
         record.check()
         if checksum != record.checksum:
             raise ValueError(f"{META} was modified")

@@ -1,8 +1,4 @@
-"""Indexes, which ``banditsis index`` writes: plain ``.npy`` files with rows in random order.
-
-The page :doc:`/indexes` describes the files. Plans that sample rows begin with a few times √n rows of all
-features, which ``head.npy`` has.
-"""
+"""Indexes: folders of plain ``.npy`` files with rows in random order; see :doc:`/indexes`."""
 
 from __future__ import annotations
 
@@ -20,14 +16,13 @@ from banditsis.core.arrays import (
     Indices,
     Rows,
     as_indices,
-    as_slice,
     count_rows,
     split_at,
     take,
 )
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
-from banditsis.index.folder import ANNOTATION, BITS, CELLS, HEAD, MOMENTS, Folder, read_record, read_vector
+from banditsis.index.folder import ANNOTATION, BITS, CELLS, MOMENTS, Folder, read_record, read_vector
 from banditsis.index.sketch import N_MOMENTS, WORD, Part, Sketch, make_blocks
 from banditsis.sources.base import Calibration, Source, SumContext, calibrate, pilot_rows, summing_dtype
 from banditsis.sources.blocks import BlockSource, shift_rows
@@ -39,34 +34,13 @@ MAX_GAP = 1 << 16  # bytes between two ranges that are read, because another req
 
 
 class StoredRows:
-    """The cells of one folder: all rows by column, and the first rows of each stratum by row."""
+    """The cells of one folder, by column."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder, self.record = folder, read_record(folder)
-        self.cells, self._head = (_open_array(folder, name) for name in (CELLS, HEAD))
-        shapes = self.cells.shape, self._head.shape
-        if shapes != (self.record.shape, (sum(self.record.head_sizes), self.record.shape[1])):
-            raise folder.error(f"arrays of shapes {shapes}")
-        if self.cells.dtype != self._head.dtype:
-            raise folder.error(f"{CELLS} has cells of {self.cells.dtype}, and {HEAD} of {self._head.dtype}")
-        self.stratum_sizes = self.record.stratum_sizes or self.record.shape[:1]
-
-    @cached_property
-    def _head_rows(self) -> Indices:
-        """The rows that the head has, in order."""
-        starts = np.cumsum([0, *self.stratum_sizes[:-1]])
-        heads = zip(starts, self.record.head_sizes, strict=True)
-        return np.concatenate([np.arange(start, start + size) for start, size in heads])
-
-    def place(self, rows: Rows, columns: Columns | slice) -> tuple[Source, Rows]:
-        """The source that has some cells, and the numbers of the rows in it."""
-        n_columns = self.record.shape[1] if columns is None else count_rows(columns)
-        if 2 * n_columns >= self.record.shape[1] and count_rows(rows) <= len(self._head_rows):
-            wanted = as_indices(rows)
-            found = np.minimum(np.searchsorted(self._head_rows, wanted), len(self._head_rows) - 1)
-            if np.array_equal(self._head_rows[found], wanted):
-                return self._head, as_slice(found)
-        return self.cells, rows  # the columns have fewer bytes than the rows, or the head lacks some
+        self.cells = _open_array(folder, CELLS)
+        if self.cells.shape != self.record.shape:
+            raise folder.error(f"{CELLS} has the shape {self.cells.shape}")
 
     def read_vector(self, name: str) -> Array:
         """Read names, ids, target, original_rows or an annotation."""
@@ -111,7 +85,7 @@ class IndexSource(Source):
                     "number and type must be the same, in the same order."
                 )
         self.names = names[0]
-        sizes = [size for part in self.parts for size in part.stratum_sizes]
+        sizes = [part.record.shape[0] for part in self.parts]
         self.stratum_sizes = tuple(sizes) if len(sizes) > 1 else ()
         self.annotations = {
             Path(name).stem.removeprefix(ANNOTATION): first.read_vector(Path(name).stem)
@@ -163,8 +137,7 @@ class IndexSource(Source):
             yield self.parts[k], shift_rows(some, -int(self._edges[k]))
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        placed = (part.place(some, columns) for part, some in self._split(rows))
-        blocks = [source.read(some, columns) for source, some in placed]
+        blocks = [part.cells.read(some, columns) for part, some in self._split(rows)]
         return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
@@ -180,16 +153,14 @@ class IndexSource(Source):
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
         if len(self.parts) == 1:
-            source, rows = self.parts[0].place(rows, columns)
-            source.add_sums(rows, edges, columns, weights, context)
+            self.parts[0].cells.add_sums(rows, edges, columns, weights, context)
             return
         for g, (start, stop) in enumerate(pairwise(edges.tolist())):
             inside = context._replace(out=context.out[g : g + 1])
             for part, some in self._split(take(rows, start, stop)):
                 end = start + count_rows(some)
-                source, some = part.place(some, columns)
                 weights_of_part = weights.part(slice(start, end))
-                source.add_sums(some, np.array([0, end - start]), columns, weights_of_part, inside)
+                part.cells.add_sums(some, np.array([0, end - start]), columns, weights_of_part, inside)
                 start = end
 
     def release(self) -> None:

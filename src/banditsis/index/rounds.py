@@ -5,7 +5,7 @@ With probability 1 - α, the d best features are then among the candidates; see 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,12 +20,13 @@ from banditsis.engine.pvalues import correct_pvalues
 from banditsis.engine.redundancy import choose_features
 from banditsis.engine.rounds import Found, add_effects, add_round
 from banditsis.engine.runs import Run
-from banditsis.engine.sampling import Strata
 from banditsis.engine.state import Scored, SumState
 from banditsis.index.sketch import Estimates, find_sketch
 from banditsis.plans.keeping import strongest
 from banditsis.results.evidence import Round, strength
 from banditsis.results.result import ScreeningResult
+from banditsis.sources.base import Calibration, calibrate, pilot_rows, summing_dtype
+from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import SMALLEST_RESIDUAL
 
@@ -33,6 +34,9 @@ from banditsis.statistics.moments import SMALLEST_RESIDUAL
 ERROR, ROUNDING = 0.05, 1e-6
 #: Cells of queries that are rotated together, and features that are named if their values are not finite.
 CELLS_AT_ONCE, MAX_NONFINITE = 1 << 28, 1000
+#: Responses whose candidates are read together, if products of all these features with all responses are at
+#: most so many times those that are needed: one large product is that much faster than small ones.
+RESPONSES_AT_ONCE, MAX_SPARSITY = 1 << 7, 6
 
 
 class Question(NamedTuple):
@@ -54,31 +58,31 @@ class Estimated(NamedTuple):
 
 def bit_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Iterator[list[ScreeningResult]]:
     """Yield the result of each response after the bits, and after its candidates were read."""
-    n, p = run.source.shape
-    everything, q, started = slice(0, n), len(run.members), clock()
-    statistic: Any = run.statistic.calibrate(everything)
+    (n, p), q, started = run.source.shape, len(run.members), clock()
+    statistic: Any = run.statistic.calibrate(slice(0, n))
     sketch = find_sketch(run.source)
     assert sketch is not None
     status().round, status().n_rounds = 1, 2
-    found, size, missing = list[Estimated](), max(1, CELLS_AT_ONCE // n), np.zeros(p)
+    found, size = list[Estimated](), max(1, CELLS_AT_ONCE // n)
     for k in range(0, q, size):
         part = statistic if q <= size else statistic.subset(range(k, min(k + size, q)))
         question = ask(part, n)
         estimates = sketch.estimate(question.columns, workers, lambda rows: tick(rows * p * q // 32))
         _check_finite(run, estimates)
-        missing = estimates.missing
         found += [_find_limits(run, part, question, estimates, j) for j in range(len(question.sizes))]
     seconds = (clock() - started) / q
     results = [_first_result(run, k, estimated, seconds) for k, estimated in enumerate(found)]
     yield results
     status().round = 2
-    reason = _why_uncertain(statistic, missing)
-    for k, estimated in enumerate(found):
-        results[k] = _read_candidates(run, k, results[k], estimated, reason, workers, tick)
+    reason = _why_uncertain(statistic, estimates.missing)
+    for k in range(0, q, RESPONSES_AT_ONCE):
+        part = slice(k, k + RESPONSES_AT_ONCE)
+        some = statistic if q <= RESPONSES_AT_ONCE else statistic.subset(range(q)[part])
+        results[part] = _read_group(run, some, results[part], found[part], reason, workers, tick)
         yield results
     if (n_choose := run.settings.n_choose) is not None:
-        results = [choose_features(run.source, r, everything, run.weigh, n_choose) for r in results]
-    corrected = correct_pvalues(run.source, statistic, results, everything, run.settings.pvalues)
+        results = [choose_features(run.source, r, slice(0, n), run.weigh, n_choose) for r in results]
+    corrected = correct_pvalues(run.source, statistic, results, slice(0, n), run.settings.pvalues)
     yield flag_features(run, corrected)
 
 
@@ -133,17 +137,20 @@ def _find_limits(
     lines = slice(start, start + question.sizes[response])
     known = (estimates.squares > 0) & np.isfinite(estimates.squares)
     squares = np.where(known, estimates.squares, 1.0)
-    r, v = estimates.products / np.sqrt(squares), estimates.variances / squares
+    (r, v), (r_given, v_given) = (
+        (estimates.products[some] / np.sqrt(squares), estimates.variances[some] / squares)
+        for some in (lines, slice(0, a))
+    )
     error = ERROR / run.plan.n_keep / (2 if a else 1)
-    own, given = largest_length(r[lines], v[lines], error), largest_length(r[:a], v[:a], error)
+    own, given = largest_length(r, v, error), largest_length(r_given, v_given, error)
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.sqrt(np.maximum(1.0 - np.square(given), 0.0))
         factor = question.scales[response] * _largest_factor(run, statistic, estimates.missing, response)
         limits = np.where(own > 0, np.minimum(own / rest * factor + ROUNDING, statistic.max_score), 0.0)
-        explained = np.minimum(shrunken(r[:a], v[:a]), 1.0 - statistic.resolution)
-        r, scale = r[lines], question.scales[response] / np.sqrt(1.0 - explained)
+        explained = np.minimum(shrunken(r_given, v_given), 1.0 - statistic.resolution)
+        scale = question.scales[response] / np.sqrt(1.0 - explained)
     one = len(r) == 1 and not statistic.one_sided
-    scores = scale * (r[0] if one else np.sqrt(shrunken(r, v[lines])) if len(r) > 1 else np.abs(r[0]))
+    scores = scale * (r[0] if one else np.sqrt(shrunken(r, v)) if len(r) > 1 else np.abs(r[0]))
     return Estimated(np.clip(scores, -statistic.max_score, statistic.max_score), limits)
 
 
@@ -194,53 +201,119 @@ def _report(run: Run, done: Round) -> None:
         run.settings.on_round(done)
 
 
-def _read_candidates(
+class _Candidates(NamedTuple):
+    """What is known of a response before its candidates are read."""
+
+    result: ScreeningResult
+    found: Estimated
+    #: features in the order in which they are read, as many as may be, and number of the first
+    first: tuple[Indices, int]
+
+
+def _first_candidates(run: Run, found: Estimated) -> tuple[Indices, int]:
+    """The features that may be read, in order, and the number of those that are read in any case."""
+    budget, limits = run.plan.steps[0].n_keep, found.limits
+    first = np.flatnonzero(limits >= np.partition(limits, len(limits) - budget)[len(limits) - budget])
+    order = first[np.argsort(-limits[first], kind="stable")][:budget]
+    level = strongest(strength(found.scores, run.statistic.one_sided), run.plan.n_keep)[1]
+    return order, max(run.plan.n_keep, int(np.count_nonzero(limits[order] >= level)))
+
+
+def _read_group(
     run: Run,
-    k: int,
-    result: ScreeningResult,
-    estimated: Estimated,
+    statistic: Any,
+    results: Sequence[ScreeningResult],
+    found: Sequence[Estimated],
     reason: str | None,
     workers: Workers,
     tick: Callable[[int], None],
-) -> ScreeningResult:
-    """Read candidates in full until no other feature can be among the best, or as many as the plan allows."""
-    n, d, budget, started = run.source.shape[0], run.plan.n_keep, run.plan.steps[0].n_keep, clock()
-    everything = slice(0, n)
-    statistic: Any = run.statistic.subset([k]).calibrate(everything)
-    start = SumState.start(run.source, statistic, everything, Strata.uniform(n), np.arange(0))
-    order = np.argsort(-estimated.limits, kind="stable")
-    level = strongest(strength(estimated.scores, statistic.one_sided), d)[1]
-    state, more = start, order[: min(budget, max(d, int(np.count_nonzero(estimated.limits >= level))))]
-    while more.size:
-        state = _read(start, state, np.sort(more), workers, tick)
-        scores = strength(state.score(0, slice(None)).scores, statistic.one_sided)
-        cutoff = float(np.partition(scores, len(scores) - d)[len(scores) - d])
-        rest = order[len(scores) : budget]
-        more = rest[estimated.limits[rest] > cutoff]
-    state = state.take(np.argsort(state.features(slice(None))))
-    candidates, scored = state.features(slice(None)), state.score(0, slice(None))
-    tick(n * (budget - len(candidates)))  # that were not needed
-    kept, cutoff = strongest(strength(scored.scores, statistic.one_sided), d)
-    result = replace(result, rounds=(replace(result.rounds[0], n_kept=len(candidates)),))
-    done = Round(n, len(candidates), d, cutoff, n * len(candidates), clock() - started, float(n))
-    result = add_round(result, scored, candidates, kept, done)
-    _report(run, done)
-    reach = float(estimated.limits[order[len(candidates) :]].max(initial=0.0))
-    evidence = replace(result.evidence, reach=None if reason else reach, no_floor_reason=reason)
-    return add_effects(Found(state, [kept], [replace(result, evidence=evidence)]), 0)
+) -> list[ScreeningResult]:
+    """Read the candidates of some responses together, or one by one in threads if they have few in common."""
+    shift, q = np.zeros(run.source.shape[1], summing_dtype(run.source.dtype)), len(found)
+    firsts = [_first_candidates(run, estimated) for estimated in found]
+    given = [_Candidates(*known) for known in zip(results, found, firsts, strict=True)]
+
+    def read(part: Sequence[int], workers: Workers) -> list[ScreeningResult]:
+        some = statistic if len(part) == q else statistic.subset(part)
+        state = SumState.begin(run.source, some, Calibration(shift, shift + 1), np.arange(0))
+        return _read_candidates(run, state, [given[k] for k in part], reason, workers, tick)
+
+    features = [order[:count] for order, count in firsts]
+    n_products = len(np.unique(np.concatenate(features))) * q
+    if n_products <= MAX_SPARSITY * sum(map(len, features)):
+        return read(range(q), workers)
+    return [result for some in map_in_threads(lambda k: read([k], Workers(1)), range(q)) for result in some]
+
+
+def _read_candidates(
+    run: Run,
+    state: SumState,
+    responses: list[_Candidates],
+    reason: str | None,
+    workers: Workers,
+    tick: Callable[[int], None],
+) -> list[ScreeningResult]:
+    """Read candidates in full until no other feature can be among the best, or as many as the plan allows.
+
+    A feature that several responses need is read once.
+    """
+    n, d, one_sided, started = state.source.shape[0], run.plan.n_keep, run.statistic.one_sided, clock()
+    counts, orders = [given.first[1] for given in responses], [given.first[0] for given in responses]
+    unfinished = list(range(len(responses)))
+    while unfinished:
+        known = [order[:count] for order, count in zip(orders, counts, strict=True)]
+        state, before, unfinished = _read(state, known, workers, tick), unfinished, []
+        for k in before:
+            limits, order, count = responses[k].found.limits, orders[k], counts[k]
+            scores = strength(state.score(k, _positions(state, known[k])).scores, one_sided)
+            more = np.count_nonzero(limits[order[count:]] > np.partition(scores, count - d)[count - d])
+            if more:  # limits decrease
+                counts[k] += int(more)
+                unfinished.append(k)
+    tick(n * (run.plan.steps[0].n_keep * len(responses) - state.n_columns))  # that were not needed
+    seconds, ended = (clock() - started) / len(responses), Found(state, [], [])
+    for k, (given, count) in enumerate(zip(responses, counts, strict=True)):
+        features = np.sort(given.first[0][:count])
+        positions = _positions(state, features)
+        scored = state.score(k, positions)
+        kept, cutoff = strongest(strength(scored.scores, one_sided), d)
+        done = Round(n, count, d, cutoff, n * count, seconds, float(n))
+        result = replace(given.result, rounds=(replace(given.result.rounds[0], n_kept=count),))
+        result = add_round(result, scored, features, kept, done)
+        _report(run, done)
+        reach = None if reason else float(np.delete(given.found.limits, features).max(initial=0.0))
+        evidence = replace(result.evidence, reach=reach, no_floor_reason=reason)
+        ended.left.append(positions[kept])
+        ended.results.append(replace(result, evidence=evidence))
+    return [add_effects(ended, k) for k in range(len(responses))]
+
+
+def _positions(state: SumState, features: Indices) -> Indices:
+    return np.searchsorted(state.features(slice(None)), features)
 
 
 def _read(
-    start: SumState, known: SumState, columns: Indices, workers: Workers, tick: Callable[[int], None]
+    state: SumState, known: Sequence[Indices], workers: Workers, tick: Callable[[int], None]
 ) -> SumState:
-    """The sums of known features, and of some more over all rows."""
-    everything, n_lines = slice(0, start.source.shape[0]), start.sums.shape[1]
-    more = replace(start, columns=columns, sums=np.zeros((1, n_lines, len(columns))))
+    """The sums of all these features over all rows; the state has some of them."""
+    everything, before = slice(0, state.source.shape[0]), state.features(slice(None))
+    new = np.setdiff1d(np.concatenate(known), before)
+    more = SumState.begin(state.source, state.statistic, _calibrate(state, new), new)
     more = more.add(everything, workers, tick)
     if (bad := more.find_nonfinite()).size:
-        raise_nonfinite(start.source, everything, bad[:MAX_NONFINITE], start.statistic.pairwise)
-    columns = np.concatenate([known.features(slice(None)), columns])
-    return replace(more, columns=columns, sums=np.concatenate([known.sums, more.sums], axis=-1))
+        raise_nonfinite(state.source, everything, bad[:MAX_NONFINITE], state.statistic.pairwise)
+    both = np.concatenate([before, new])
+    state = replace(more, columns=both, sums=np.concatenate([state.sums, more.sums], axis=-1))
+    return state.take(np.argsort(both))
+
+
+def _calibrate(state: SumState, columns: Indices) -> Calibration:
+    """The calibration with that of some columns; reading cells of all columns would take longer."""
+    view, rows = ColumnSubset(state.source, columns), slice(0, state.source.shape[0])
+    shift, scale = state.calibration.shift.copy(), state.calibration.scale.copy()
+    found = calibrate(view, rows, pilot_rows(view, rows), shift.dtype)
+    shift[columns], scale[columns] = found.shift, found.scale
+    return Calibration(shift, scale)
 
 
 def _why_uncertain(statistic: LinearStatistic, missing: Floats) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import groupby, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from banditsis.statistics.linear import LinearStatistic
 BY_BITS = "index"
 #: Rows of a block, of the smallest full one, and of the smallest.
 BLOCK, SMALL_BLOCK, WORD = 1 << 13, 1 << 10, 64
-N_MOMENTS, WIDTH, QUERY_BITS = 5, 16, 6  # of the kernels, which are not imported to read a folder
+N_MOMENTS, WIDTH, QUERY_BITS = 5, 16, 4  # of the kernels, which are not imported to read a folder
 #: Columns that one thread encodes.
 COLUMNS_AT_ONCE = 8 * WIDTH
 #: Bytes of bits that threads share before they wait for each other.
@@ -168,15 +168,15 @@ class Sketch:
             workers.run((add, group, start) for start in range(0, p, width))
             tick(sum(block.stop - block.start for _, _, block in some))
         first, second, squares, missing = out[2 * m :]
-        present = self.n_rows - missing
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = squares + np.maximum(second - first * (first / np.maximum(present, 1.0)), 0.0)
+            between = second - first * (first / np.maximum(self.n_rows - missing, 1.0))
+            squares = squares + np.maximum(between, 0.0)
         squares = np.where(np.isfinite(first), np.nan_to_num(squares, nan=np.inf, posinf=np.inf), np.nan)
         # Rows that two folders with one seed share have the same error, so variances do not simply add up.
         out[m : 2 * m] *= max(Counter(part.seed for part in self.parts).values())
         out[:m, np.isinf(squares)], out[m : 2 * m, np.isinf(squares)] = 0.0, np.inf
-        kept = slice(None) if self.columns is None else self.columns
-        return Estimates(out[:m, kept], out[m : 2 * m, kept], squares[kept], missing[kept])
+        found = Estimates(out[:m], out[m : 2 * m], squares, missing)
+        return found if self.columns is None else Estimates(*(values[..., self.columns] for values in found))
 
     @staticmethod
     def _read_block(part: Part, start: int, block: Block) -> tuple[Array, Array, int]:
@@ -187,14 +187,23 @@ class Sketch:
     def _rotate(self, compute: Callable[[slice], Floats]) -> list[Queries]:
         """Rotate the queries as the features of each block, and round them."""
 
-        def rotate(part: Part, start: int, block: Block) -> Queries:
-            values = compute(slice(start + block.start, start + block.stop))
-            m = values.shape[1]
-            found = Queries(np.zeros((m, QUERY_BITS, block.size // WORD), np.uint64), np.empty((m, 6)))
-            kernels.bits.round_queries(np.ascontiguousarray(values), draw_signs(part.seed, block), *found)
-            return found
+        def rotate(given: list[tuple[Part, int, Block]]) -> list[Queries]:
+            (_, first, start), (_, last, end) = given[0], given[-1]
+            values = compute(slice(first + start.start, last + end.stop))
+            values = np.ascontiguousarray(values).reshape(len(given), -1, values.shape[1])
+            shape = len(given), values.shape[2]
+            planes = np.zeros((*shape, QUERY_BITS, start.size // WORD), np.uint64)
+            numbers = np.empty((*shape, 6))
+            signs = np.stack([draw_signs(part.seed, block) for part, _, block in given])
+            kernels.bits.round_queries(values, signs, planes, numbers)
+            return list(map(Queries, planes, numbers))
 
-        return map_in_threads(lambda given: rotate(*given), self._blocks)
+        m = compute(slice(0, 1)).shape[1]
+        alike = groupby(self._blocks, lambda given: (given[2].stop - given[2].start, given[2].size))
+        size = max(1, WIDTH // max(m, 1))
+        listed = [list(some) for _, some in alike]
+        groups = [some[k : k + size] for some in listed for k in range(0, len(some), size)]
+        return [query for found in map_in_threads(rotate, groups) for query in found]
 
 
 def find_sketch(source: Source) -> Sketch | None:

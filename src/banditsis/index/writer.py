@@ -9,15 +9,15 @@ import re
 import secrets
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Indices
-from banditsis.core.formatting import format_bytes
 from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 from banditsis.core.progress import Progress, add_up, report_progress
 from banditsis.core.validation import resolve_seed
@@ -25,10 +25,9 @@ from banditsis.formats.checks import to_text
 from banditsis.formats.join import find_place, read_columns
 from banditsis.formats.opening import META, find_prefix, is_index, local_path, open_any
 from banditsis.formats.options import Patterns, ReadOptions, check_options
-from banditsis.index.folder import ANNOTATION, BITS, CELLS, HEAD, MOMENTS, PART, Folder, Record, Written
-from banditsis.index.order import count_head_rows, order_rows
+from banditsis.index.folder import ANNOTATION, BITS, CELLS, MOMENTS, PART, Folder, Record, Written
 from banditsis.index.reader import IndexSource
-from banditsis.index.sketch import N_MOMENTS, WORD, encode_panel, make_blocks
+from banditsis.index.sketch import N_MOMENTS, WIDTH, WORD, encode_panel, make_blocks
 from banditsis.sources.array import CACHE_LINE
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource
@@ -36,8 +35,8 @@ from banditsis.sources.memmap import MappedSource
 __all__ = ["build_index"]
 
 DEFAULT_MEMORY, MIN_MEMORY = 1 << 30, 16_000_000
-#: Folder of temporary files, rows that are transposed together, and errors of a full disk.
-SCRATCH, ROWS_AT_ONCE = "scratch", 1 << 10
+#: Folder of temporary files, rows and columns that a thread transposes, and errors of a full disk.
+SCRATCH, ROWS_AT_ONCE, COLUMNS_AT_ONCE = "scratch", 1 << 10, 1 << 6
 NO_SPACE = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 
 
@@ -64,11 +63,6 @@ def build_index(
     target, ids and checksums; see :doc:`/indexes`. It appears under its name when it is complete. For the
     Pearson correlation and other linear statistics, :class:`BanditSIS` finds candidates by the bits and reads
     only these in full. Other statistics and plans read rows from the random order.
-
-    With a target, rows are stored in strata: those of a rare class, or far from the mean, are separate from
-    the others, so plans that sample rows need fewer of them for this target. The order in each stratum is
-    random, and other targets are screened as precisely as without strata. If strata would not make samples
-    more precise, the order of all rows is random.
 
     Parameters
     ----------
@@ -261,20 +255,17 @@ def _write_folder(
 ) -> None:
     """Write all files of an index, the description last."""
     (n, p), by_row = data.source.shape, {"target": data.y, "ids": data.ids}
-    order, sizes = order_rows(n, data.y, np.random.default_rng(seed))
-    heads = count_head_rows(sizes or [n])
+    order = np.random.default_rng(seed).permutation(n)
     vectors = {"original_rows": order, "names": data.source.names}
     vectors |= {ANNOTATION + name: values for name, values in data.source.annotations.items()}
     vectors |= {name: np.asarray(values)[order] for name, values in by_row.items() if values is not None}
     for name, values in vectors.items():
         if values is not None:
             _write_vector(folder, name, np.asarray(values))
-    starts = np.cumsum([0, *sizes[:-1]])
-    first = np.concatenate([np.arange(a, a + rows) for a, rows in zip(starts, heads, strict=True)])
-    written = _write_cells(data.source, dtype, order, first, seed, memory, folder, report)
+    written = _write_cells(data.source, dtype, order, seed, memory, folder, report)
     names = sorted(file.name for file in folder.iterdir() if file.is_file() and file.name != CELLS)
     files = {name: Folder(str(folder)).checksum(name) for name in names} | {CELLS: written}
-    Record((n, p), seed, data.name, data.target, tuple(sizes), tuple(heads), files).write(folder)
+    Record((n, p), seed, data.name, data.target, files).write(folder)
 
 
 def _write_vector(folder: Path, name: str, values: Array) -> None:
@@ -288,9 +279,8 @@ def _write_vector(folder: Path, name: str, values: Array) -> None:
         _create(folder / f"{name}.npy", values.dtype.newbyteorder("="), values.shape)[:] = values
 
 
-def _create(path: Path, dtype: Any, shape: tuple[int, ...]) -> Array:
-    """A new file that is mapped into memory; its space is reserved, or else a full disk kills the process."""
-    array: Array = np.lib.format.open_memmap(path, "w+", dtype, shape)
+def _reserve(path: Path) -> None:
+    """Reserve the space of a file, or else a full disk ends the process that writes to its map."""
     if hasattr(os, "posix_fallocate"):
         try:
             with open(path, "r+b") as file:
@@ -298,6 +288,12 @@ def _create(path: Path, dtype: Any, shape: tuple[int, ...]) -> Array:
         except OSError as error:  # some file systems cannot reserve space
             if error.errno in NO_SPACE:
                 raise
+
+
+def _create(path: Path, dtype: Any, shape: tuple[int, ...]) -> Array:
+    """A new file that is mapped into memory."""
+    array: Array = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    _reserve(path)
     return array
 
 
@@ -305,89 +301,98 @@ def _write_cells(
     source: Source,
     dtype: np.dtype,
     order: Indices,
-    first: Indices,
     seed: int,
     memory: int,
     folder: Path,
     report: Callable[[int, int], None],
 ) -> Written:
-    """Write all rows by column in an order, the first ones by row, and their bits, some columns at a time."""
+    """Write all rows by column in an order, and their bits; each thread does a few columns at a time."""
     (n, p), blocks = source.shape, make_blocks(source.shape[0])
-    size, width = n * p * dtype.itemsize, max(1, min(p, memory // 4 // (n * dtype.itemsize)))
-    panels = [slice(low, min(low + width, p)) for low in range(0, p, width)]
-    # Columns that are read together with a panel. Scratch files pay off if they would be read many times.
-    others = max(source.chunk[1], CACHE_LINE // dtype.itemsize if source.by_row else 1) - 1
-    is_direct = len(panels) * min(width + others, p) <= 3 * p
-    _check_disk_space(folder, (1 + (not is_direct)) * size + (len(first) * dtype.itemsize + n // 8) * p)
-    tick = add_up(report, size if is_direct else 2 * size)
-    parts = [(source, panel) for panel in panels]
-    if not is_direct:
-        parts = _scatter(source, dtype, panels, memory, folder / SCRATCH, tick)
-    head = _create(folder / HEAD, dtype, (len(first), p))
     bits = _create(folder / BITS, np.uint64, (sum(block.size for block in blocks) // WORD, p))
     moments = _create(folder / MOMENTS, np.float64, (N_MOMENTS * len(blocks), p))
-    memory_of_panels = np.empty((width, n), dtype)  # one line for each column
-    with open(folder / CELLS, "xb") as file:
+    # A thread has its columns three times: as they are read, by column, and in order.
+    n_columns = memory // (4 * n * dtype.itemsize)
+    n_threads = max(1, min(count_jobs(None), n_columns // WIDTH))
+    width = max(1, min(COLUMNS_AT_ONCE, p, n_columns // n_threads))
+    # Columns that are read together with others. Scratch files pay off if they would be read many times.
+    others = max(source.chunk[1], CACHE_LINE // dtype.itemsize if source.by_row else 1) - 1
+    is_direct = -(-p // width) * min(width + others, p) <= 3 * p
+    tick = add_up(report, (1 if is_direct else 2) * n * p * dtype.itemsize)
+    parts = [(source, 0)]
+    if not is_direct:
+        parts = _scatter(source, dtype, max(width, memory // 4 // (n * dtype.itemsize)), memory, folder, tick)
+    pieces = [
+        Piece(part, first, slice(low, min(low + width, part.shape[1])))
+        for part, first in parts
+        for low in range(0, part.shape[1], width)
+    ]
+
+    def encode(piece: Piece) -> None:
+        piece.read(order, dtype)
+        place = slice(piece.first + piece.columns.start, piece.first + piece.columns.stop)
+        encode_panel(piece.cells, blocks, seed, bits[:, place], moments[:, place])
+
+    with open(folder / CELLS, "xb") as file, Workers(n_threads) as workers:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": True, "shape": (n, p)}
         np.lib.format.write_array_header_1_0(file, header)
         file.flush()
-        checksum = Folder(str(folder)).checksum(CELLS).crc32
-        for panel, part in zip(panels, parts, strict=True):
-            cells = memory_of_panels[: panel.stop - panel.start]
-            for start, block in _read_blocks(*part, memory):
-                _transpose(block, cells[:, start : start + len(block)])
-            map_in_threads(lambda column: np.copyto(column, column[order]), cells)
-            file.write(cells.data)
-            checksum = zlib.crc32(cells.data, checksum)
-            encode_panel(cells, blocks, seed, bits[:, panel], moments[:, panel])
-            head[:, panel] = cells[:, first].T
-            tick(cells.nbytes)
-        return Written(file.tell(), checksum)
+        crc = Folder(str(folder)).checksum(CELLS).crc32
+        file.truncate(size := file.tell() + n * p * dtype.itemsize)
+        _reserve(folder / CELLS)
+
+        def finish(piece: Piece) -> None:
+            nonlocal crc
+            file.write(piece.cells.data)
+            crc = zlib.crc32(piece.cells.data, crc)
+            tick(piece.cells.nbytes)
+            piece.cells = piece.cells[:0]
+
+        workers.run_in_order(iter(pieces), encode, finish, n_threads)
+    return Written(size, crc)
 
 
-def _transpose(block: Array, out: Array) -> None:
-    """Copy the rows of a block to columns, some at a time, which stay in the cache."""
-    starts = range(0, len(block), ROWS_AT_ONCE)
-    map_in_threads(
-        lambda low: np.copyto(out[:, low : low + ROWS_AT_ONCE], block[low : low + ROWS_AT_ONCE].T), starts
-    )
+@dataclass
+class Piece:
+    """Columns that a thread encodes: of one source, whose first column is number ``first`` of all."""
+
+    source: Source
+    first: int
+    columns: slice
+    #: the cells in the order of the index, one column a line
+    cells: Array = field(init=False)
+
+    def read(self, order: Indices, dtype: np.dtype) -> None:
+        """Read the cells and put them in order."""
+        block = self.source.read(slice(0, len(order)), self.columns)
+        columns = block.T
+        if not columns.flags.c_contiguous or columns.dtype != dtype:
+            columns = np.empty(columns.shape, dtype)
+            for low in range(0, len(order), ROWS_AT_ONCE):  # which stay in the cache
+                columns[:, low : low + ROWS_AT_ONCE] = block[low : low + ROWS_AT_ONCE].T
+        self.source.release()
+        self.cells = columns.take(order, axis=1, mode="clip")  # other modes use a buffer
 
 
 def _scatter(
-    source: Source,
-    dtype: np.dtype,
-    panels: Sequence[slice],
-    memory: int,
-    scratch: Path,
-    tick: Callable[[int], None],
-) -> list[tuple[Source, slice]]:
-    """Write each panel of columns to a file of its own, row by row; return what reads them."""
+    source: Source, dtype: np.dtype, width: int, memory: int, folder: Path, tick: Callable[[int], None]
+) -> list[tuple[Source, int]]:
+    """Write panels of columns to files of their own, row by row; return what reads them."""
+    (n, p), scratch = source.shape, folder / SCRATCH
+    panels = [slice(low, min(low + width, p)) for low in range(0, p, width)]
     paths = [scratch / f"panel_{panel.start}" for panel in panels]
-    for _, block in _read_blocks(source, slice(0, source.shape[1]), memory):
-        for path, panel in zip(paths, panels, strict=True):
-            with open(path, "ab") as file:
-                file.write(np.ascontiguousarray(block[:, panel], dtype).data)
-        tick(block.size * dtype.itemsize)
-    shapes = [(source.shape[0], panel.stop - panel.start) for panel in panels]
-    arrays = [np.memmap(path, dtype, "r", shape=shape) for path, shape in zip(paths, shapes, strict=True)]
-    return [(MappedSource(array), slice(0, array.shape[1])) for array in arrays]
-
-
-def _check_disk_space(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise OSError(
-            f"the index needs about {format_bytes(needed)} of disk space, and {format_bytes(free)} are "
-            f"available for {folder.parent}: choose another disk."
-        )
-
-
-def _read_blocks(source: Source, columns: slice, memory: int) -> Iterator[tuple[int, Array]]:
-    """Blocks of rows of some columns, and the first row of each."""
-    n = source.shape[0]
-    step = max(1, memory // 8 // ((columns.stop - columns.start) * source.dtype.itemsize))
+    step = max(1, memory // 8 // (p * source.dtype.itemsize))
     if step > source.block_rows:  # whole blocks
         step -= step % source.block_rows
     for start in range(0, n, step):
-        yield start, source.read(slice(start, min(n, start + step)), columns)
+        block = source.read(slice(start, min(n, start + step)), slice(0, p))
+
+        def append(path: Path, panel: slice, block: Array = block) -> None:
+            with open(path, "ab") as file:
+                file.write(np.ascontiguousarray(block[:, panel], dtype).data)
+
+        map_in_threads(lambda given: append(*given), zip(paths, panels, strict=True))
         source.release()
+        tick(block.size * dtype.itemsize)
+    shapes = [(n, panel.stop - panel.start) for panel in panels]
+    arrays = [np.memmap(path, dtype, "r", shape=shape) for path, shape in zip(paths, shapes, strict=True)]
+    return [(MappedSource(array), panel.start) for array, panel in zip(arrays, panels, strict=True)]

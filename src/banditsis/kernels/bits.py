@@ -9,13 +9,15 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
-from banditsis.core.arrays import SMALLEST, Array, Floats
+from banditsis.core.arrays import SMALLEST, Array, Floats, Indices
 from banditsis.kernels.compile import elementwise, range_scale, reduction
 
 #: Columns that are rotated together, which fill a cache line.
 WIDTH = 16
 #: Bits to which rotated queries are rounded, and lines of the moments of a block.
-QUERY_BITS, N_MOMENTS = 6, 5
+QUERY_BITS, N_MOMENTS = 4, 5
+#: Step of the levels with the least mean squared error for normal values, in standard deviations.
+BEST_STEP = 0.3352
 MEAN, SQUARES, ABSOLUTE, ONES, MISSING = range(N_MOMENTS)
 
 
@@ -54,12 +56,15 @@ def transform(tile: Array) -> None:
 
 
 @elementwise
-def rotate(tile: Array, signs: Array) -> None:
-    """Transform columns twice, with signs in between, which multiplies their length by that of the tile."""
+def rotate(tile: Array, signs: Array, sources: Indices) -> None:
+    """Transform columns twice, with signs in between, which multiplies their length by that of the tile.
+
+    Column c takes the signs of line ``sources[c]``.
+    """
     transform(tile)
     for i in range(tile.shape[0]):
         for c in range(WIDTH):
-            tile[i, c] *= signs[i]
+            tile[i, c] *= signs[sources[c], i]
     transform(tile)
 
 
@@ -129,7 +134,7 @@ def encode(columns: Array, signs: Array, code: Array, moments: Floats) -> None:
     for c in range(columns.shape[0]):
         scales[c] = centre(columns[c], moments[:, c])
     fill(columns, signs[0], moments[MEAN], scales, tile)
-    rotate(tile, signs[1])
+    rotate(tile, signs[1:], np.zeros(WIDTH, np.intp))
     pack(tile, code, totals[0], totals[1])
     for c in range(columns.shape[0]):
         scale = tile.shape[0] * scales[c]
@@ -138,63 +143,78 @@ def encode(columns: Array, signs: Array, code: Array, moments: Floats) -> None:
 
 @elementwise
 def round_queries(values: Floats, signs: Array, planes: Array, queries: Floats) -> None:
-    """Rotate queries (rows, queries) as the features of a block, and round them.
+    """Rotate queries (blocks, rows, queries) as the features of some blocks of one size, and round them.
 
-    ``planes`` and ``queries`` are filled with what :func:`add_block` needs of them.
+    ``planes`` and ``queries`` are filled with what :func:`add_block` needs of them. Queries of several blocks
+    are rotated together, because the columns of a tile take as long for one query as for many.
     """
-    n, tile = values.shape[0], np.zeros((signs.shape[1], WIDTH), np.float32)
-    scales = np.zeros(WIDTH)
-    for first in range(0, values.shape[1], WIDTH):
-        count = min(WIDTH, values.shape[1] - first)
+    n_blocks, n, m = values.shape
+    tile, sources = np.zeros((signs.shape[2], WIDTH), np.float32), np.zeros(WIDTH, np.intp)
+    for first in range(0, n_blocks * m, WIDTH):
+        count = min(WIDTH, n_blocks * m - first)
         tile[:] = np.float32(0.0)
         for c in range(count):
-            mean, energy, largest = 0.0, 0.0, SMALLEST
+            b, q = divmod(first + c, m)
+            sources[c], mean, energy, largest = b, 0.0, 0.0, SMALLEST
             for i in range(n):
-                mean += values[i, first + c] / n
+                mean += values[b, i, q] / n
             for i in range(n):
-                distance = values[i, first + c] - mean
+                distance = values[b, i, q] - mean
                 energy += distance * distance
                 largest = max(largest, abs(distance))
             for i in range(n):
-                tile[i, c] = np.float32((values[i, first + c] - mean) / largest) * signs[0, i]
-            queries[first + c, 3], queries[first + c, 5] = energy, mean
-            scales[c] = largest / tile.shape[0]
-        rotate(tile, signs[1])
+                tile[i, c] = np.float32((values[b, i, q] - mean) / largest) * signs[b, 0, i]
+            queries[b, q, 3], queries[b, q, 5] = energy, mean
+            queries[b, q, 1] = largest / tile.shape[0]
+        rotate(tile, signs[:, 1], sources)
         for c in range(count):
-            round_query(tile[:, c], scales[c], planes[first + c], queries[first + c])
+            b, q = divmod(first + c, m)
+            round_query(tile[:, c], queries[b, q, 1], planes[b, q], queries[b, q])
 
 
 @elementwise
 def round_query(rotated: Array, scale: float, planes: Array, query: Floats) -> None:
-    """Round a rotated query to equal steps between its ends."""
-    low, high, total, error = np.inf, -np.inf, 0.0, 0.0
-    for i in range(rotated.size):
+    """Round a rotated query to equal steps, those with the least error for normal values.
+
+    The rounded values are then scaled so that their product with the query is its square: the error of an
+    estimate has no part that is proportional to what is estimated.
+    """
+    n_levels, size, energy = 2**QUERY_BITS, rotated.size, SMALLEST
+    for i in range(size):
         z = np.float64(rotated[i])
-        low, high = min(low, z), max(high, z)
-    step = max((high - low) / (2**QUERY_BITS - 1), SMALLEST)
-    for i in range(rotated.size):
+        energy += z * z
+    step = BEST_STEP * np.sqrt(energy / size)
+    low, total, product, square = -0.5 * (n_levels - 1) * step, 0.0, 0.0, 0.0
+    for i in range(size):
         z = np.float64(rotated[i])
-        level = min(max(np.int64((z - low) / step + 0.5), 0), 2**QUERY_BITS - 1)
+        level = min(max(np.int64((z - low) / step + 0.5), 0), n_levels - 1)
         rounded = low + step * level
         total += rounded
-        error += (rounded - z) * (rounded - z)
+        product += rounded * z
+        square += rounded * rounded
         for k in range(QUERY_BITS):
             planes[k, i >> 6] |= np.uint64((level >> k) & 1) << np.uint64(i & 63)
-    query[0], query[1], query[2], query[4] = low * scale, step * scale, total * scale, error * scale * scale
+    factor = scale * (energy / product)
+    query[0], query[1], query[2] = low * factor, step * factor, total * factor
+    query[4] = max(square * factor * factor - energy * scale * scale, 0.0)
 
 
 @elementwise
 def add_counts(code: Array, start: int, planes: Array, counts: Array) -> None:
     """Add Σ 2ᵏ · (bits that are 1 both in a feature and in plane k) to counts, for features from start."""
-    for i in range(code.shape[0]):
-        row = code[i][start : start + counts.size]  # contiguous, or the loop stays scalar
-        a, b, c = planes[0, i], planes[1, i], planes[2, i]
-        d, e, f = planes[3, i], planes[4, i], planes[5, i]
-        for j in range(row.size):
-            word = row[j]
-            low = count_ones(word & a) + 2 * count_ones(word & b) + 4 * count_ones(word & c)
-            high = count_ones(word & d) + 2 * count_ones(word & e) + 4 * count_ones(word & f)
-            counts[j] += low + 8 * high
+    for i in range(0, code.shape[0] - 1, 2):
+        first, second = code[i][start : start + counts.size], code[i + 1][start : start + counts.size]
+        a, b, c, d = planes[0, i], planes[1, i], planes[2, i], planes[3, i]
+        e, f, g, h = planes[0, i + 1], planes[1, i + 1], planes[2, i + 1], planes[3, i + 1]
+        for j in range(counts.size):  # views of lines are contiguous, or the loop stays scalar
+            u, v = first[j], second[j]
+            low = count_ones(u & a) + count_ones(v & e) + 2 * (count_ones(u & b) + count_ones(v & f))
+            high = count_ones(u & c) + count_ones(v & g) + 2 * (count_ones(u & d) + count_ones(v & h))
+            counts[j] += low + 4 * high
+    if code.shape[0] == 1:
+        for j in range(counts.size):
+            for k in range(QUERY_BITS):
+                counts[j] += count_ones(code[0, start + j] & planes[k, 0]) << k
 
 
 @elementwise
@@ -213,7 +233,7 @@ def add_block(
 
     The bits of ``width`` features are used for all queries before those of others.
 
-    ``planes`` (queries, 6, words) are the bits of the rotated queries. For each query, ``queries`` has the
+    ``planes`` (queries, bits, words) are the bits of the rotated queries. For each query, ``queries`` has the
     value of level 0, the step of a level, the sum of rounded values, Σq², the sum of squared rounding errors
     and the mean. The lines of ``out`` are the estimates and the variances for each query, then
     Σ(mean - shift), Σ(mean - shift)², Σz² and missing cells, where blocks count by their present cells.

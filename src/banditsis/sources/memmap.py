@@ -62,25 +62,27 @@ class MappedSource(ArraySource):
             return
         # Reading ahead fetches up to megabytes around each page, which is a waste for scattered cells.
         self._map.madvise(mmap.MADV_RANDOM)
-        starts, stops = self._byte_ranges(as_indices(rows), as_indices(columns))
+        starts, stops = self._byte_ranges(*((rows, columns) if self.by_row else (columns, rows)))
         if self._is_cached(starts[:: max(1, len(starts) // N_PROBES)]):
             return
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
             for piece in range(start, stop, MAX_REQUEST):
                 self._map.madvise(mmap.MADV_WILLNEED, piece, min(MAX_REQUEST, stop - piece))
 
-    def _byte_ranges(self, rows: Indices, columns: Indices) -> tuple[Indices, Indices]:
+    def _byte_ranges(self, strips: Rows, along: Rows) -> tuple[Indices, Indices]:
         """Starts and stops of the ranges of the map that contain some cells, in the order of the file.
 
-        Each starts with a page. Cells of a row (or column) that are close together share a range.
+        Each starts with a page. Cells of a strip, a row or a column, that are close together share a range.
         """
-        strips, along = (rows, columns) if self.by_row else (columns, rows)
         step, unit = self.array.strides if self.by_row else self.array.strides[::-1]
-        offsets = np.sort(along * unit)
-        gaps = np.flatnonzero(np.diff(offsets) > UNIT)
-        firsts, lasts = offsets[np.append(0, gaps + 1)], offsets[np.append(gaps, len(offsets) - 1)]
+        if isinstance(along, slice):
+            firsts, lasts = np.sort(np.array([along.start, along.stop - 1]) * unit)[:, None]
+        else:
+            offsets = np.sort(along * unit)
+            gaps = np.flatnonzero(np.diff(offsets) > UNIT)
+            firsts, lasts = offsets[np.append(0, gaps + 1)], offsets[np.append(gaps, len(offsets) - 1)]
         first_cell = self.array.ctypes.data - self._bytes.ctypes.data
-        bases = np.sort(strips * step)[:, None] + first_cell
+        bases = np.sort(as_indices(strips) * step)[:, None] + first_cell
         starts = (bases + firsts).ravel() // mmap.PAGESIZE * mmap.PAGESIZE
         stops = (bases + lasts + self.dtype.itemsize).ravel()
         new = np.flatnonzero(np.append(True, starts[1:] > stops[:-1]))
