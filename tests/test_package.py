@@ -299,6 +299,7 @@ LAYERS = (
     ("engine", "index"),
     ("screening",),
     ("show",),
+    ("encoder",),
     ("estimators",),
     ("iterative",),
     ("cli",),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from banditsis import datasets as datasets
+    from banditsis.encoder import TableEncoder as TableEncoder
     from banditsis.estimators import SIS as SIS
     from banditsis.estimators import BanditSIS as BanditSIS
     from banditsis.formats.opening import open_source as open_source
@@ -34,6 +35,7 @@ _HOME = {
     "Plan": "plans.plan",
     "ScreeningResult": "results.result",
     "ScreeningResults": "results.several",
+    "TableEncoder": "encoder",
     "build_index": "index.writer",
     "open_data": "formats.targets",
     "open_source": "formats.opening",

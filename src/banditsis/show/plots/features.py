@@ -258,7 +258,7 @@ def sample_check(check: SampleCheck, axes: Axes | None = None) -> Axes:
     >>> every, some = Plan.exact(2000, 50, 10), Plan.subsample(2000, 50, 10, 200)
     >>> check = SampleCheck(screen(X, y, every), screen(X, y, some, random_state=0))
     >>> check.missed
-    array([1])
+    array([1, 0])
     >>> axes = sample_check(check)
     """
     axes = axes or style.new_axes(6.4, 5.4)
