@@ -194,20 +194,21 @@ def measure_variance_inflation(
     population = pilot.population / np.square(1.0 - leverage)
 
     def influence(columns: Indices) -> Floats:
-        order = np.argsort(columns)
-        block = source.read(pilot.rows, columns[order])
-        return statistic.influence(block, pilot.rows, response, pilot.weights)[:, np.argsort(order)]
+        once, places = np.unique(columns, return_inverse=True)
+        block = source.read(pilot.rows, once)
+        return statistic.influence(block, pilot.rows, response, pilot.weights)[:, places]
 
-    anywhere, own = spread(slice(0, source.shape[1]), MAX_FEATURES), [np.empty((0, 2))]
-    typical, width = [_average(influence(anywhere), factors)], PILOT_CELLS // len(pilot.rows)
-    for start in range(0, len(selected), width):
-        squares = influence(selected[start : start + width])
+    anywhere, own = spread(slice(0, source.shape[1]), MAX_FEATURES), list[Floats]()
+    columns, width, m = np.concatenate([anywhere, selected]), PILOT_CELLS // len(pilot.rows), len(anywhere)
+    for start in range(0, len(columns), width):
+        squares = influence(columns[start : start + width])
         if start == 0:
-            typical.append(_average(squares[:, :MAX_FEATURES], factors))
+            typical = [_average(part, factors) for part in (squares[:, :m], squares[:, m : m + MAX_FEATURES])]
+            squares = squares[:, m:]
         squares = squares * population[:, None]
         variance, fourth = squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
         own.append(np.stack([variance * design.effective_rows(n_read), variance**2 / fourth], axis=1))
-    n_again = len(pilot.rows) * (len(anywhere) + len(selected))
+    n_again = len(pilot.rows) * len(columns)
     mean, high = max(typical)
     return VarianceInflation(mean or 1.0, high, np.concatenate(own), n_again)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
@@ -332,24 +333,36 @@ def squared_influence(x: Floats, y: Floats, weights: Floats) -> Floats:
     are present, and 0 in the others. Rows have sampling weights. Columns that are constant or copies of y are
     NaN.
     """
-    present = ~np.isnan(x)
-    share = weights[:, None] / weights.sum() * present
-    known = share.sum(axis=0)
-    share /= np.where(known > 0, known, 1.0)
-    x, y = (_standardise(values, share) for values in (np.where(present, x, 0.0), y[:, None]))
-    r = np.einsum("ij,ij->j", x, share * y)
+    absent, share, y, known = np.isnan(x), weights / weights.sum(), y[:, None], np.ones(1)
+    add_up: Callable[[Floats], Floats] = share.__matmul__
+    if gaps := bool(absent.any()):
+        x, y, shares = np.where(absent, 0.0, x), np.where(absent, 0.0, y), share[:, None] * ~absent
+        known = shares.sum(axis=0)
+        shares /= np.where(known > 0, known, 1.0)
+        add_up = partial(np.einsum, "ij,ij->j", shares)
+    x, y = (_standardise(values, add_up, absent if gaps else None) for values in (x, y))
+    product = x * y
+    r = add_up(product)
     usable = (np.abs(r) < 1.0 - 1e-6) & x.any(axis=0) & y.any(axis=0)
-    influence = x * y - 0.5 * r * (np.square(x) + np.square(y))
-    return np.asarray(np.square(influence / np.where(usable, (1.0 - r * r) * np.sqrt(known), np.nan)))
+    x *= x
+    x += y * y
+    x *= 0.5 * r
+    product -= x
+    product /= np.where(usable, (1.0 - r * r) * np.sqrt(known), np.nan)
+    return np.square(product, out=product)
 
 
-def _standardise(x: Floats, share: Floats) -> Floats:
-    """Columns with mean 0 and mean square 1, but 0 if they are constant or where the share is 0."""
+def _standardise(x: Floats, add_up: Callable[[Floats], Floats], absent: Array | None) -> Floats:
+    """Columns with mean 0 and mean square 1, but 0 if they are constant or where they are absent."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = (x * share).sum(axis=0)  # could overflow, as a difference could
-        centred = np.where(share > 0, x - mean, 0.0)
-        reach = np.abs(centred).max(axis=0)
+        mean = add_up(x)  # could overflow, as a difference could
+        centred = x - mean
+        if absent is not None:
+            centred[absent] = 0.0
+        reach = np.maximum(centred.max(axis=0), -centred.min(axis=0))
     varies = (reach > 1e-9 * np.abs(mean)) & (reach < np.inf)
-    centred = np.where(varies, centred, 0.0) / np.where(varies, reach, 1.0)
-    squares = (np.square(centred) * share).sum(axis=0)
-    return np.asarray(centred / np.sqrt(np.where(varies, squares, 1.0)))
+    if not varies.all():
+        centred[:, ~varies] = 0.0
+    centred /= np.where(varies, reach, 1.0)
+    centred /= np.sqrt(np.where(varies, add_up(np.square(centred)), 1.0))
+    return centred
