@@ -107,7 +107,7 @@ def draw(points: list[Point], path: Path) -> None:
     mpl.rcParams["svg.hashsalt"] = "banditsis"
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 2, figsize=(8.4, 6.4), layout="constrained")
+    figure, axes = plt.subplots(2, 2, figsize=(5.6, 5.4), layout="constrained")
     for axis, (name, (label, _, values)) in zip(axes.flat, SWEEPS.items(), strict=True):
         for color, (method, marker) in enumerate((("SelectKBest", "s"), ("SIS", "o"), ("BanditSIS", "D"))):
             times = [point.times.get(method, np.nan) for point in points if point.sweep == name]

@@ -28,7 +28,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "tutorials"]
 templates_path = ["_templates"]
-myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath", "substitution"]
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath", "substitution"]
 myst_substitutions = {"version": release}
 myst_heading_anchors = 3
 copybutton_exclude = ".linenos, .gp, .go"
@@ -87,10 +87,11 @@ html_css_files = ["banditsis.css", "tutorials.css"]
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
+    "navbar_center": [],  # all pages are in the sidebar
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,
 }
-html_sidebars = {"index": [], "**": ["sidebar-nav-bs"]}
+html_sidebars = {"**": ["contents"]}
 html_show_sourcelink = False

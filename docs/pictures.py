@@ -1,6 +1,6 @@
 """Draw the pictures of the documentation: `make docs-figures`.
 
-overview.png shows the cells that a run reads; the others are made by the code of seeing.md.
+overview.png shows the cells that a run reads; the others are made by the code of results.md.
 """
 
 import re
@@ -36,7 +36,7 @@ def draw_index():
     transform(tile)
     tile *= signs[1][:, None] / block.size
     transform(tile)
-    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.0), layout="constrained")
+    figure, axes = plt.subplots(3, 1, figsize=(5.2, 7.2), layout="constrained")
     axes[0].plot(x[:800], color=READ, linewidth=0.8)
     axes[0].set(title="a feature with 1% ones", xlabel="row", yticks=[0, 1])
     z = tile[:800, 0]
@@ -58,28 +58,35 @@ def draw_index():
 
 
 def draw_overview():
-    """The cells that exact and adaptive screening read of the same table, from a real run."""
-    n, p, d = 1_000, 60, 4
+    """The cells that exact and adaptive screening read of the same table, with default settings."""
+    n, p, d = 100_000, 1_000, 20
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, p))
-    y = X[:, 20:24].sum(axis=1) + 2 * rng.standard_normal(n)
-    result = BanditSIS(d, alpha=0.5, random_state=0).fit(X, y).result_
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), sharey=True, layout="constrained")
+    X = rng.standard_normal((n, p), dtype=np.float32)
+    y = X[:, :d] @ np.linspace(0.02, 0.2, d) + rng.standard_normal(n)
+    result = BanditSIS(d, random_state=0).fit(X, y).result_
+    figure, axes = plt.subplots(1, 2, figsize=(5.4, 3.9), sharey=True, layout="constrained")
     names = (
-        f"SIS reads every cell: {Plan.exact(n, p, d).cells:,}",
-        f"BanditSIS reads {result.cells_read:,} ({result.fraction_read:.0%})",
+        f"SIS: {Plan.exact(n, p, d).cells / 1e6:.0f} million cells",
+        f"BanditSIS: {result.cells_read / 1e6:.1f} million",
     )
     for axis, name in zip(axes, names, strict=True):
         axis.add_patch(Rectangle((0, 0), p, n, color=UNREAD, linewidth=0))
-        axis.set(xlim=(0, p), ylim=(n, 0), xlabel=f"{p} features, strongest first", title=name)
-        axis.set_xticks([])
-        axis.set_yticks([0, n // 2, n], ["0", f"{n // 2:,}", f"{n:,}"])
-    axes[0].set_ylabel("rows")
+        axis.set(xlim=(0, p), ylim=(n, 0), xticks=[])
+        axis.set_title(name, fontsize=11)
+        axis.set_xlabel(f"{p:,} features, best first", fontsize=11)
+        axis.set_yticks([0, n // 2, n], ["0", f"{n // 2:,}", f"{n:,}"], rotation=90, va="center")
+    axes[0].set_ylabel("rows", fontsize=11)
     axes[0].add_patch(Rectangle((0, 0), p, n, color=READ, linewidth=0))
-    axes[0].add_patch(Rectangle((0, 0), d, n, color=KEPT, linewidth=0))
-    axes[0].text(d + 1.5, n * 0.95, f"orange: the {d} selected features", color="white", fontsize=11)
     draw_rounds(axes[1], result, d)
-    figure.savefig(DOCS / "figures" / "overview.png", dpi=130, pil_kwargs={"optimize": True})
+    largest = result.rounds[-1].n_rows
+    inset = axes[1].inset_axes((0.16, 0.14, 0.78, 0.56))
+    inset.set(xlim=(0, p), ylim=(1.05 * largest, 0), xticks=[], yticks=[0, largest])
+    inset.set_yticklabels(["0", f"{largest:,}"], rotation=90, va="center", fontsize=9)
+    inset.set_facecolor(UNREAD)
+    draw_rounds(inset, result, d)
+    inset.text(0.2 * p, 0.62 * largest, f"{len(result.rounds)} rounds: more rows\nof fewer features", fontsize=10)
+    axes[1].indicate_inset_zoom(inset, edgecolor="#444444")
+    figure.savefig(DOCS / "figures" / "overview.png", dpi=160, pil_kwargs={"optimize": True})
     plt.close(figure)
 
 
@@ -91,26 +98,9 @@ def draw_rounds(axis, result, d):
         axis.add_patch(Rectangle((0, rows), done.n_features, done.n_rows - rows, color=shade, linewidth=0))
         rows = done.n_rows
     axis.add_patch(Rectangle((0, 0), d, rows, color=KEPT, linewidth=0))
-    first = result.rounds[0]
-    style = {"arrowstyle": "-", "color": "#444444", "linewidth": 0.8}
-    axis.annotate(
-        f"round 1 reads {first.n_rows} rows of all features\nand drops about half of them",
-        (45, first.n_rows * 0.8),
-        (11, 420),
-        arrowprops=style,
-        fontsize=11,
-    )
-    axis.annotate(
-        f"round {len(result.rounds)} has read {rows} rows of\n"
-        f"the last {result.rounds[-1].n_features} features, and keeps {d}",
-        (d, rows * 0.97),
-        (11, 720),
-        arrowprops={**style, "relpos": (0, 0.5)},
-        fontsize=11,
-    )
 
 
-def draw_seeing():
+def draw_results():
     """Run the code of the page, save its plots, and take screenshots of its report."""
     chromium = find_chromium() or sys.exit("The screenshots of the report need Chromium: make browser")
     code = re.findall(r"```python\n(.*?)```", (DOCS / "results.md").read_text("utf-8"), flags=re.DOTALL)
@@ -136,4 +126,4 @@ if __name__ == "__main__":
     mpl.use("Agg")
     draw_overview()
     draw_index()
-    draw_seeing()
+    draw_results()
