@@ -38,8 +38,8 @@ from banditsis.cli.info import run as run_info
 from banditsis.cli.terminal import USER_ERRORS
 from banditsis.core.formatting import text_table
 from banditsis.core.progress import ProgressBar
+from banditsis.formats.dataset import open_dataset
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.targets import open_dataset
 from fuzz_damage import damage
 from fuzz_inputs import CASES, Case, Run, plan_runs, write_inputs
 from fuzz_references import Answer, difference, simplify

@@ -49,7 +49,7 @@ numpydoc_xref_aliases = {
     "Axes": "matplotlib.axes.Axes",
     "Path": "pathlib.Path",
     **{name: f"banditsis.{name}" for name in banditsis.__all__},
-    "Dataset": "banditsis.formats.targets.Dataset",
+    "Dataset": "banditsis.formats.dataset.Dataset",
     **{name: f"banditsis.results.evidence.{name}" for name in ("About", "Evidence", "Round")},
     "EvidenceStep": "banditsis.plans.keeping.EvidenceStep",
     "Step": "banditsis.plans.plan.Step",

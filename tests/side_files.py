@@ -2,14 +2,12 @@
 
 from types import SimpleNamespace
 
-from banditsis.formats.join import find_side, open_side
-from banditsis.formats.options import ReadOptions, as_ids
+from banditsis.formats.join import find_side_columns, open_side
+from banditsis.formats.options import ReadOptions
 
 
 def read_target(path, column, **options):
     """The values, ids, name and note of one column."""
-    side = find_side(open_side(path, [column], ReadOptions(**options)), [column], ())
-    (name,) = side.columns[column]
-    values = side.file.values(name)
-    ids = as_ids([side.file.texts(name) for name in side.ids]) if side.ids else None
-    return SimpleNamespace(values=values, ids=ids, column=name, note=side.file.notes.get(name, ""))
+    side = open_side(path, [column], ReadOptions(**options))
+    (name,) = find_side_columns(side, [column])[column]
+    return SimpleNamespace(values=side.values(name), ids=side.ids, column=name, note=side.notes.get(name, ""))

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from banditsis.encoder import TableEncoder as TableEncoder
     from banditsis.estimators import SIS as SIS
     from banditsis.estimators import BanditSIS as BanditSIS
+    from banditsis.formats.dataset import open_data as open_data
     from banditsis.formats.opening import open_source as open_source
-    from banditsis.formats.targets import open_data as open_data
     from banditsis.index.writer import build_index as build_index
     from banditsis.iterative import IterativeSIS as IterativeSIS
     from banditsis.plans.plan import Plan as Plan
@@ -37,7 +37,7 @@ _HOME = {
     "ScreeningResults": "results.several",
     "TableEncoder": "encoder",
     "build_index": "index.writer",
-    "open_data": "formats.targets",
+    "open_data": "formats.dataset",
     "open_source": "formats.opening",
     "screen": "screening",
 }

@@ -32,7 +32,7 @@ from banditsis.core.validation import (
 from banditsis.engine.batches import Batches
 from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.arrow import encode_frame, frame_names
-from banditsis.formats.opened import is_labelled
+from banditsis.formats.labelled import is_labelled
 from banditsis.formats.opening import is_sparse, open_features, open_source
 from banditsis.plans import check_exclusive, make_plan
 from banditsis.plans.design import SamplingDesign

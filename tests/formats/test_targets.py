@@ -9,7 +9,7 @@ import pytest
 import zarr
 from pyarrow import feather
 
-from banditsis import Plan, open_data, open_source, screen
+from banditsis import open_data, open_source
 from banditsis.formats.join import find_place
 from banditsis.index.writer import build_index
 from banditsis.sources.views import RowSubset
@@ -300,10 +300,8 @@ def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
     frame[["a"]].to_csv(tmp_path / "counted.csv")
     target = pd.DataFrame({"y": np.arange(N) * 1.0})
     target.to_csv(tmp_path / "t.csv")  # with a nameless index that counts from 0
-    with pytest.warns(UserWarning, match="joined by their order alone"):
-        names, y = names_and_target(tmp_path / "x.csv", tmp_path / "t.csv")
-    assert names == ["a"]
-    np.testing.assert_array_equal(y, range(N))
+    with pytest.raises(ValueError, match=r"count rows from 1 in the data and from 0 in .*t\.csv"):
+        open_data(tmp_path / "x.csv", tmp_path / "t.csv")
     target.assign(id=np.arange(1, N + 1)).to_csv(tmp_path / "u.csv", index=False)
     with pytest.raises(ValueError, match=r"count rows from 0 in the data and from 1 in .*u\.csv"):
         open_data(tmp_path / "counted.csv", target=f"{tmp_path / 'u.csv'}:y")
@@ -337,33 +335,37 @@ def write_data(frame, suffix, folder):
 
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "frame", "zarr"])
-@pytest.mark.parametrize("target", ["csv", "parquet"])
-def test_a_key_that_both_files_have(tmp_path, kind, suffix, target):
+def test_a_column_of_both_is_the_id_if_it_is_named(tmp_path, kind, suffix):
+    """Without ``id_column``, the row order is used with a warning."""
     if (kind, suffix) == ("text", "zarr"):
-        pytest.skip("a matrix holds no text")
+        return  # a matrix holds no text
     keys = list(KEYS[kind])
     data = write_data(pd.DataFrame({"a": X[:, 0], "customer_id": keys, "b": X[:, 1]}), suffix, tmp_path)
     values = pd.DataFrame({"Customer_ID": keys, "group": 1, "y": np.arange(N) * 1.0}).iloc[[5, 2, 0, 4, 3, 1]]
-    file = tmp_path / f"t.{target}"
-    values.to_csv(file, index=False) if target == "csv" else values.to_parquet(file)
-    joined = open_data(data, f"{file}:y")
-    assert [joined.features.name(j) for j in range(2)] == ["a", "b"]
-    np.testing.assert_array_equal(joined.target, range(N))
-    note = f"{file} was joined on the column 'Customer_ID' of both"
-    assert joined.joined[0] == f"{note}."
-    result = screen(joined.features, joined.target, Plan.exact(N, 2, 1))
-    assert f"{note}; the column is not a feature." in result.notes
+    files = [tmp_path / "t.csv", tmp_path / "t.parquet"]
+    values.to_csv(files[0], index=False)
+    values.reset_index(drop=True).to_parquet(files[1])
+    for file in files:
+        joined = open_data(data, f"{file}:y", id_column="customer_id")
+        assert [joined.features.name(j) for j in range(2)] == ["a", "b"]
+        np.testing.assert_array_equal(joined.target, range(N))
+        assert joined.joined[0] == f"{file} was joined on sample ids."
+        with pytest.warns(
+            UserWarning, match=r"have a column 'customer_id': .*order alone.* id_column='customer"
+        ):
+            by_order = open_data(data, f"{file}:y")
+        np.testing.assert_array_equal(by_order.target, values["y"])
 
 
 def test_keys_beside_default_indices(tmp_path):
+    """Row numbers that pandas writes are not ids: rows are in their order, with a warning about the key."""
     frame = pd.DataFrame({"patient": KEYS["text"], "a": X[:, 0]})
     frame.to_csv(tmp_path / "x.csv")
     pd.DataFrame({"patient": KEYS["text"], "y": range(N)})[::-1].reset_index(drop=True).to_csv(
         tmp_path / "t.csv"
     )
-    names, y = names_and_target(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y")
-    assert names == ["a"]
-    np.testing.assert_array_equal(y, range(N))
+    with pytest.warns(UserWarning, match="have a column 'patient': rows were joined by their order alone"):
+        open_data(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y")
     frame.set_index("patient").to_parquet(tmp_path / "x.parquet")
     numbered = pd.DataFrame({"a": X[:, 0]}, index=pd.Index(KEYS["numbers"], name="customer"))
     pd.DataFrame({"customer": KEYS["numbers"], "y": range(N)})[::-1].to_csv(tmp_path / "u.csv", index=False)
@@ -397,7 +399,7 @@ def test_keys_that_do_not_match(tmp_path, name):
     pd.DataFrame({"customer": ours, "a": [1.0, 2, 4]}).to_csv(tmp_path / "x.csv", index=False)
     pd.DataFrame({"customer": theirs, "y": [1.0, 2, 4]}).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match=message):
-        open_data(tmp_path / "x.csv", target=f"{tmp_path / 't.csv'}:y")
+        open_data(tmp_path / "x.csv", target=f"{tmp_path / 't.csv'}:y", id_column="customer")
 
 
 def test_shared_measurements_are_not_keys(tmp_path):
@@ -409,18 +411,6 @@ def test_shared_measurements_are_not_keys(tmp_path):
     assert "row order" in target.joined[0]
 
 
-def test_a_key_of_a_shuffled_store(tmp_path):
-    frame = pd.DataFrame({"customer": KEYS["numbers"], "a": X[:, 0], "b": X[:, 1]})
-    frame.to_csv(tmp_path / "x.csv", index=False)
-    frame.assign(y=frame["a"] * 2)[::-1].to_csv(tmp_path / "t.csv", index=False)
-    source, y, *_ = open_data(
-        build_index(tmp_path / "x.csv", tmp_path / "x.index", random_state=0),
-        target=f"{tmp_path / 't.csv'}:y",
-    )
-    assert [source.name(j) for j in range(2)] == ["a", "b"]
-    np.testing.assert_array_equal(y, 2 * X[:, 0])
-
-
 def test_keys_with_many_digits(tmp_path):
     keys = [9_007_199_254_740_993 + k for k in range(3)]
     frame = pd.DataFrame({"customer": keys, "a": [1.0, 2, 4]})
@@ -428,10 +418,10 @@ def test_keys_with_many_digits(tmp_path):
     target = f"{tmp_path / 't.csv'}:y"
     for suffix in ("csv", "parquet", "frame"):
         np.testing.assert_array_equal(
-            open_data(write_data(frame, suffix, tmp_path), target=target)[1], [1, 2, 4]
+            open_data(write_data(frame, suffix, tmp_path), target=target, id_column="customer")[1], [1, 2, 4]
         )
     with pytest.raises(ValueError, match=r"sample ids such as 900719925474099\d have too many digits"):
-        open_data(write_data(frame, "zarr", tmp_path), target=target)
+        open_data(write_data(frame, "zarr", tmp_path), target=target, id_column="customer")
 
 
 def test_an_index_of_several_levels(tmp_path):

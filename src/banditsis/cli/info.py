@@ -13,9 +13,9 @@ from banditsis.cli.terminal import print_output
 from banditsis.core.formatting import count, format_bytes, to_single_line
 from banditsis.core.progress import ProgressBar
 from banditsis.engine.design import plan_bytes, resolve_row_order
+from banditsis.formats.dataset import open_dataset
 from banditsis.formats.opening import FORMATS, find_format
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.targets import open_dataset
 from banditsis.index.folder import verify as find_damaged_files
 from banditsis.index.reader import IndexSource
 from banditsis.plans.plan import Plan, default_size

@@ -25,10 +25,10 @@ from banditsis.cli.terminal import (
 from banditsis.core.progress import DELAY_SECONDS, ProgressBar, clock
 from banditsis.core.validation import MissingValueError, check_real, count_classes, find_missing
 from banditsis.engine.redundancy import count_candidates
+from banditsis.formats.dataset import Dataset, open_dataset
 from banditsis.formats.join import find_place
 from banditsis.formats.opening import find_format, is_url, local_path
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.targets import Dataset, open_dataset
 from banditsis.plans import check_confidence, check_exclusive, make_plan
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan, default_size

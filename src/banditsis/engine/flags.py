@@ -123,8 +123,8 @@ def _find_ids(source: Source, features: Indices) -> set[int]:
 
 def _may_be_ids(name: str, values: Array) -> bool:
     """Whether distinct integers have the name of an id, constant steps, or would repeat by chance."""
+    from banditsis.formats.columns import may_hold_ids
     from banditsis.formats.options import DEFAULTS  # rarely needed
-    from banditsis.formats.tables import may_hold_ids
 
     ordered = np.sort(values.astype(np.float64))
     steps, n, span = np.diff(ordered), len(ordered), float(ordered[-1] - ordered[0]) + 1

@@ -11,9 +11,10 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.formats.checks import readable
+from banditsis.formats.columns import as_ids, check_unique_names, match_names, may_hold_ids
 from banditsis.formats.opening import FORMATS, find_format
-from banditsis.formats.options import ReadOptions, as_ids, check_unique_names
-from banditsis.formats.tables import OpenedTable, check_same_columns, find_index, match_names, may_hold_ids
+from banditsis.formats.options import ReadOptions
+from banditsis.formats.tables import OpenedTable, check_same_columns, find_index
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import raise_if_shorter
@@ -181,12 +182,15 @@ class OpenedFrame(OpenedTable):
     def __init__(self, frame: Any, options: ReadOptions, names: Sequence[str] | None = None) -> None:
         if names is not None and len(names) != frame.shape[1]:
             raise ValueError(f"got {len(names):,} names for {frame.shape[1]:,} columns.")
+        self.frame, index = frame, getattr(frame, "index", None)
         super().__init__("the frame", frame_names(frame, names), options)
-        self.frame = frame
-        index = getattr(frame, "index", None)
         self._row_names = [] if index is None else [index.get_level_values(k) for k in range(index.nlevels)]
-        is_number = len(self._row_names) == 1 and getattr(self._row_names[0].dtype, "kind", "O") in "iuf"
-        self._has_row_names = len(self._row_names) > 0 and not is_number
+        if len(self._row_names) != 1 or getattr(self._row_names[0].dtype, "kind", "O") not in "iuf":
+            self._use_row_names()
+
+    def _use_row_names(self) -> None:
+        if self._row_names:
+            self.own_ids = lambda: as_ids([level.tolist() for level in self._row_names])
 
     @property
     def n_rows(self) -> int:
@@ -195,29 +199,20 @@ class OpenedFrame(OpenedTable):
     def _load_table(self) -> Table:
         return _frame_table(self.frame, self.names)
 
-    @property
-    def key_names(self) -> Sequence[str]:
-        if self.options.id_column is not None:
-            return super().key_names
-        levels = [str(level.name) for level in self._row_names if level.name is not None]
-        return [*([""] if self._has_row_names or levels else []), *levels, *self.names]
-
     def _read(self, name: str) -> Array:
         if hasattr(self.frame, "iloc"):  # ordered categories are labels here, and numbers as features
             series = self.frame.iloc[:, self._places[name]]
             return in_memory([name], [_pandas_column(series, name)], self.where).values(0)
         return super()._read(name)
 
-    def _read_ids(self) -> Array | None:
-        if self.id_columns or not self._has_row_names:
-            return super()._read_ids()
-        return as_ids([level.tolist() for level in self._row_names])
+    @property
+    def names_of_ids(self) -> Sequence[str]:
+        return self.id_names or [str(level.name) for level in self._row_names if level.name is not None]
 
     def use_ids(self, like: Sequence[str]) -> None:
-        if self.options.id_column is None and not match_names(self.names, like):
-            self._has_row_names |= bool(match_names([str(level.name) for level in self._row_names], like))
-        if not self._has_row_names or match_names(self.names, like):
-            super().use_ids(like)
+        if match_names([str(level.name) for level in self._row_names], like):
+            self._use_row_names()
+        super().use_ids(like)
 
     def _make_source(self) -> Source:
         if len(self.candidates) == len(self.names) and not any(

@@ -15,9 +15,10 @@ from banditsis.core.formatting import format_bytes
 from banditsis.formats import text
 from banditsis.formats.arrow import in_memory, read_table, write_parquet
 from banditsis.formats.checks import DAMAGE, allowed_memory, damaged
+from banditsis.formats.columns import match_names
 from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TEXT, find_format
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.tables import OpenedTable, check_same_columns, match_names
+from banditsis.formats.tables import OpenedTable, check_same_columns
 from banditsis.formats.text import TextFile, inspect_text, is_number, read_rows
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
@@ -32,7 +33,7 @@ FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 
 
 class OpenedText(OpenedTable):
-    """A table of text or a folder of files, in memory, or copied to the scratch folder if too large."""
+    """A table of text or a folder of files, in memory, or copied to the scratch folder if there is one."""
 
     uses_na = True
     source_type: type[TableSource] = FrameSource
@@ -41,19 +42,16 @@ class OpenedText(OpenedTable):
         self.files, first = files, files[0]
         # pandas and R write no name for the column of row names
         has_row_names = len(first.names) > 1 and first.has_header and first.names[0] == ""
-        super().__init__(where, first.names, options, index=[0] if has_row_names else [])
+        super().__init__(where, first.names, options, index=[""] if has_row_names else [])
 
     def _text_columns(self) -> Sequence[str]:
         """Columns that are text, even if they look like numbers."""
-        return [self.names[j] for j in self.id_columns]
+        return self.id_names
 
     def _load_table(self) -> Table:
         texts, limit = self._text_columns(), allowed_memory(self.options.memory_limit)
-        try:
-            return in_memory(self.names, _read_into_memory(self.files, texts, limit), self.where)
-        except _TooLargeError:
-            if self.options.scratch is None:
-                raise
+        if self.options.scratch is None:
+            return in_memory(self.columns, _read_into_memory(self.files, texts, limit), self.where)
         self.source_type, copy = TableSource, self.options.scratch / "table.parquet"
         _write_parquet(self.files, texts, str(copy))
         return read_table(copy, where=self.where)
@@ -74,7 +72,7 @@ class OpenedText(OpenedTable):
 
     def _check_text_columns(self) -> None:
         """Raise if a column of text begins with numbers, or mostly so and would not be encoded."""
-        for j in self.candidates:
+        for j in (self._places[self.names[k]] for k in self.candidates):
             if str(self.table.schema.field(j).type) != "string":
                 continue
             first = next(iter(self.table.groups[0].load([j], 1000)))
@@ -89,14 +87,15 @@ class SideText(OpenedText):
     """A table of targets, with or without a header; all columns are text until they are asked for."""
 
     def __init__(self, file: TextFile, options: ReadOptions) -> None:
-        self.has_names, name = file.has_header, file.path.name.lower()
-        names = file.names if self.has_names else _default_names(name, len(file.names))
+        name = file.path.name.lower()
+        names = file.names if file.has_header else _default_names(name, len(file.names))
         super().__init__(file.path, [file._replace(names=names)], options)
-        pair = match_names(names, ("FID", "IID"))
-        self._is_plink = bool(pair) or name.endswith((".fam", ".pheno", ".phen"))
+        self._is_plink = bool(match_names(names, ("FID", "IID"))) or name.endswith(
+            (".fam", ".pheno", ".phen")
+        )
 
     def _text_columns(self) -> Sequence[str]:
-        return self.names
+        return self.columns
 
     def texts(self, name: str) -> list[Any]:
         values = super()._read(name).tolist()
@@ -158,10 +157,6 @@ def _read_into_memory(files: Sequence[TextFile], texts: Sequence[str], allowed: 
     return list(pa.concat_tables([t if t.schema.equals(schema) else t.cast(schema) for t in tables]).columns)
 
 
-class _TooLargeError(ValueError):
-    """A table does not fit in memory."""
-
-
 class _Budget:
     """The bytes of text that may still be read."""
 
@@ -171,7 +166,7 @@ class _Budget:
     def spend(self, path: Path, n_bytes: int) -> None:
         self.left -= n_bytes
         if self.left < 0:
-            raise _TooLargeError(
+            raise ValueError(
                 f"{path} needs more memory than the {format_bytes(self.allowed)} that may be used: convert "
                 f"it once with `banditsis index {path} --out {path.name.split('.')[0]}.index`, or raise "
                 "the memory limit."
@@ -205,9 +200,9 @@ def _open_stream(file: TextFile, budget: _Budget) -> Iterator[Any]:
             else:
                 budget.spend(path, path.stat().st_size)
                 yield str(path)
-    except _TooLargeError:
-        raise
     except DAMAGE as damage:
+        if budget.left < 0:
+            raise
         match = re.search(r"column #(\d+): CSV conversion error", str(damage))
         if match:
             _raise_mixed([file], int(match[1]))

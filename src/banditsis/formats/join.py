@@ -1,4 +1,4 @@
-"""Columns of the data and of files, joined on sample ids, on a column that both have, or by row order."""
+"""Columns of the data and of files, joined on sample ids or by row order."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Indices
+from banditsis.core.arrays import Array, Indices, are_distinct_integers
 from banditsis.core.validation import find_missing, warn_user
+from banditsis.formats.columns import lower_names
 from banditsis.formats.opened import Opened
 from banditsis.formats.opening import FORMATS, find_format, is_url, open_any
-from banditsis.formats.options import ReadOptions, as_ids
-from banditsis.formats.tables import find_id_columns, lower_names
-from banditsis.formats.text import MISSING, is_number
+from banditsis.formats.options import ReadOptions
 
 #: Stands for all columns of a file that have no other role.
 EVERY = "*"
@@ -56,11 +55,11 @@ class Column(NamedTuple):
         return values
 
 
-def find_place(text: str, data_columns: Sequence[str] = ()) -> Place:
+def find_place(text: str, data: Opened | None = None) -> Place:
     """Where a column is: in the data unless the text names a file by its extension."""
     head, _, column = text.rpartition(":")
     missing = None
-    for name, rest in ((text, None), (head, column or None)) if text not in data_columns else ():
+    for name, rest in ((text, None), (head, column or None)) if not _has(data, text) else ():
         is_named = name.lower().endswith(ENDINGS)
         if is_named and is_url(name):
             return Place(name, rest, text)
@@ -72,49 +71,53 @@ def find_place(text: str, data_columns: Sequence[str] = ()) -> Place:
     return Place(None, text, text)
 
 
-def find_covariates(text: str, data_columns: Sequence[str]) -> list[Place]:
+def find_covariates(text: str, data: Opened) -> list[Place]:
     """Where covariates are, which are separated by commas."""
-    parts = [text] if text in data_columns else [part.strip() for part in text.split(",")]
-    place = Place(None, text, text) if all(part in data_columns for part in parts) else find_place(text)
+    parts = [text] if _has(data, text) else [part.strip() for part in text.split(",")]
+    place = Place(None, text, text) if all(_has(data, part) for part in parts) else find_place(text)
     if place.file is None:
         return [Place(None, part, part) for part in parts]
     names = [EVERY] if place.column is None else map(str.strip, place.column.split(","))
     return [Place(place.file, name, f"{place.file}:{name}") for name in names]
 
 
-def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> tuple[list[list[Column]], list[str]]:
-    """The columns of several roles, which are then not features of the data; and notes on shared keys."""
+def _has(data: Opened | None, name: str) -> bool:
+    """Whether the data have a column of this name."""
+    return data is not None and (name in data.beside or name in data.own_names)
+
+
+def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> list[list[Column]]:
+    """The columns of several roles, which are then not features of the data."""
+    places = [place for role in roles for place in role]
+    in_data = {place.text: data.find(place.text) for place in places if place.file is None}
     wanted: dict[Path | str, list[str | None]] = {}
-    found = {}
-    for place in (place for role in roles for place in role):
-        if place.file is None:
-            found[place.column] = data.find(place.text)
-        else:
+    for place in places:
+        if place.file is not None:
             wanted.setdefault(place.file, []).append(place.column)
     files = {file: open_side(file, columns, data.options) for file, columns in wanted.items()}
-    data.uses_na |= any(opened.uses_na for opened in files.values())
-    sides = {file: find_side(opened, wanted[file], data.key_names) for file, opened in files.items()}
-    joining = [side for side in sides.values() if side.ids and not _is_default_index(side.file, side.ids)]
-    if joining:  # the first one decides
-        data.use_ids(joining[0].ids)
-    joined = {file: join(data, side) for file, side in sides.items()}
+    columns: dict[tuple[Path | str, str | None], list[str]] = {}
+    for file, side in files.items():
+        found = find_side_columns(side, wanted[file], data.names_of_ids)
+        columns |= {(file, name): names for name, names in found.items()}
+        data.uses_na |= side.uses_na
+    if like := next((side.id_names for side in files.values() if side.id_names), []):
+        data.use_ids(like)
+    joined = {file: join(data, side) for file, side in files.items()}
 
     def read(place: Place) -> Iterator[Column]:
         if place.file is None:
-            name = found[place.column]
+            name = in_data[place.text]
             what = f"the column {name!r} of the data"
             what += f", its column {place.text}" if name != place.text else ""
             yield _make_column(name, place, data.values(name), np.arange(data.n_rows), what, what)
             return
-        side, (position, how, remark) = sides[place.file], joined[place.file]
-        for name in side.columns[place.column]:
+        side, (position, how, remark) = files[place.file], joined[place.file]
+        for name in columns[place.file, place.column]:
             at = place if place.column != EVERY else Place(place.file, name, f"{place.file}:{name}")
-            values, what = side.file.values(name), f"{side.file.where}:{name}"
-            yield _make_column(name, at, values, position, what, how, side.file.notes.get(name, ""), remark)
+            values, what = side.values(name), f"{side.where}:{name}"
+            yield _make_column(name, at, values, position, what, how, side.notes.get(name, ""), remark)
 
-    columns = [[column for place in role for column in read(place)] for role in roles]
-    keyed = [how for file, (_, how, _) in joined.items() if sides[file].key is not None]
-    return columns, [f"{how}; the column is not a feature." for how in keyed]
+    return [[column for place in role for column in read(place)] for role in roles]
 
 
 def _make_column(
@@ -133,81 +136,83 @@ def open_side(file: Path | str, wanted: Sequence[str | None], options: ReadOptio
     """Open a file of targets, covariates or weights; requested names tell that a text has a header."""
     if find_format(file) not in SIDE_FORMATS:
         raise ValueError(f"{file} cannot be a target: it must end in one of {', '.join(ENDINGS)}.")
-    na, limit = options.na, options.memory_limit
-    return open_any(file, ReadOptions(na=na, memory_limit=limit, wanted=tuple(wanted)))
+    return open_any(file, ReadOptions(na=options.na, memory_limit=options.memory_limit, wanted=tuple(wanted)))
 
 
-class Side(NamedTuple):
-    """A file whose rows are joined to those of the data."""
-
-    file: Opened
-    #: the columns that are used, by what the user calls them
-    columns: dict[str | None, list[str]]
-    #: the columns of sample ids
-    ids: list[str]
-    #: name of the ids if they were chosen because the data have a column of the same name
-    key: str | None
-
-
-def find_side(file: Opened, wanted: Sequence[str | None], data_columns: Sequence[str]) -> Side:
-    """Find the columns of a file that are used, and its sample ids."""
+def find_side_columns(
+    file: Opened, wanted: Sequence[str | None], ids: Sequence[str] = ()
+) -> dict[str | None, list[str]]:
+    """The columns of a file that are used, by what the user calls them; ``ids`` are ids if it has them."""
     columns: dict[str | None, list[str]] = {
         name: [file.find(name)] for name in wanted if name is not None and name != EVERY
     }
-    used = [column for (column,) in columns.values()]
-    ids, key = _find_ids(file, data_columns, used)
-    taken = {*ids, *used}
-    others = [name for name in file.names if name not in taken]
+    file.use_ids(ids)
+    left = file.left
     if None in wanted:
-        if len(others) != 1:
-            shown = ", ".join(others[:8]) + (", …" if len(others) > 8 else "")
+        if len(left) != 1:
+            shown = ", ".join(left[:8]) + (", …" if len(left) > 8 else "")
             raise ValueError(
                 f"{file.where} has several columns: name one, as in {file.where}:column; there are {shown}."
             )
-        columns[None], others = others, []
+        columns[None], left = left, []
     if EVERY in wanted:
-        if not others:
+        if not left:
             raise ValueError(f"{file.where} has no covariates: all its columns are sample ids or targets.")
-        columns[EVERY] = others
-    return Side(file, columns, ids, key)
+        columns[EVERY] = left
+    return columns
 
 
-def _find_ids(file: Opened, data_columns: Sequence[str], used: Sequence[str]) -> tuple[list[str], str | None]:
-    """The columns of sample ids of a file, and the name of the first one if it is a key of both tables.
+def join(data: Opened, side: Opened) -> tuple[Indices, str, str]:
+    """Find the row of a file for each row of the data: by sample ids if both have them, else by row order.
 
-    A key is the first column of unique values with the name of a column of the data. It precedes the usual
-    ids if the data have none, or if they are a default index. ``used`` columns are something else.
+    Returns the rows (-1 if there is none), how they were found, and how many ids of the file were not used.
     """
-    names = list(file.names)
-    index = [names[k] for k in getattr(file, "index", ()) if names[k] not in used]
-    excluded = [names.index(name) for name in used]
-    usual = index or [names[k] for k in find_id_columns(names, exclude=excluded)]
-    own = set(lower_names(data_columns)) if file.has_names and len(names) > 1 else set()
-    shared = [name for name, lower in zip(names, lower_names(names), strict=True) if lower in own]
-    both_have = usual and (set(usual) <= set(shared) or find_id_columns([*data_columns]))
-    if not both_have or _is_default_index(file, usual):
-        for name in shared:
-            if name not in usual and name not in used and _are_keys(_ids_of(file, [name])):
-                return [name], name
-    return usual, None
+    if data.ids is None or side.ids is None or _both_count(data.ids, side.ids):
+        return _join_by_order(data, side)
+    position = _match_ids(data.ids, side.ids, side.where)
+    n_unused = len(side.ids) - np.count_nonzero(position >= 0)
+    remark = f"{n_unused:,} of its ids are not in the data" if n_unused else ""
+    return position, f"{side.where} was joined on sample ids", remark
 
 
-def _is_default_index(file: Opened, columns: Sequence[str]) -> bool:
-    """Whether ids are the index that pandas writes by default: unnamed, from 0."""
-    unnamed = {"", "unnamed: 0", "index", "__index_level_0__"}
-    return {name.lower() for name in columns} <= unnamed and _first_row_number(_ids_of(file, columns)) == 0
+def _both_count(ids: Array, others: Array) -> bool:
+    """Whether ids are the same counts of rows, as pandas writes them by default."""
+    return np.array_equal(ids, others) and np.array_equal(ids, np.arange(len(ids)).astype(str))
 
 
-def _ids_of(file: Opened, columns: Sequence[str]) -> Array:
-    return as_ids([file.texts(name) for name in columns])
+def _join_by_order(data: Opened, side: Opened) -> tuple[Indices, str, str]:
+    """Take rows in their order."""
+    path, n, what = side.where, data.n_rows, ""
+    hint = "Make sure that both are in the same order, or add a column of ids."
+    if (data.ids is None) != (side.ids is None):
+        what = f"{path} has sample ids, and the data have none"
+        what = what if data.ids is None else f"the data have sample ids, and {path} has none"
+    elif (key := _find_key(data, side)) is not None:
+        what = f"{path} and the data have a column {key!r}"
+        option = f"--id-column {key}" if data.options.command_line else f"id_column={key!r}"
+        hint = f"To join them on this column, set {option}."
+    if what:
+        warn_user(f"{what}: rows were joined by their order alone. {hint}")
+    if side.n_rows != n:
+        lacks = "the data have" if side.ids is not None else f"{path} has"
+        raise ValueError(
+            f"{path} has {side.n_rows:,} values for the {n:,} rows of the data, and {lacks} no sample "
+            "ids to join on: give one value for each row, in row order."
+        )
+    return np.arange(n), f"{path} was taken in row order", ""
 
 
-def _are_keys(ids: Array) -> bool:
-    """Whether values can identify rows: all different, none missing, and not measurements with decimals."""
-    values = set(ids.tolist())
-    if len(values) < len(ids) or values & MISSING:
-        return False
-    return all(float(value).is_integer() for value in values if is_number(value))
+def _find_key(data: Opened, side: Opened) -> str | None:
+    """The first column of the data and of a file that may identify rows: its values are all different."""
+    in_file = dict(zip(lower_names(side.left), side.left, strict=True)) if side.own_names else {}
+    for name, lower in zip(data.own_names, lower_names(data.own_names), strict=True):
+        values = side.values(in_file[lower]) if lower in in_file else np.zeros(2)
+        is_text = values.dtype.kind not in "fiub"
+        if len(set(values.tolist())) == len(values) and (
+            is_text or are_distinct_integers(values[:, None])[0]
+        ):
+            return name
+    return None
 
 
 def _first_row_number(ids: Array) -> int | None:
@@ -216,42 +221,6 @@ def _first_row_number(ids: Array) -> int | None:
         return None
     numbers = np.sort([int(name) for name in ids])
     return int(numbers[0]) if (np.diff(numbers) == 1).all() else None
-
-
-def join(data: Opened, side: Side) -> tuple[Indices, str, str]:
-    """Find the row of a file for each row of the data: by sample ids if both have them, else by row order.
-
-    Returns the rows (-1 if there is none), how they were found, and how many ids of the file were not used.
-    """
-    path, data_ids = side.file.where, data.ids
-    if data_ids is None or not side.ids:
-        return _join_by_order(data, side)
-    ids = _ids_of(side.file, side.ids)
-    position = _match_ids(data_ids, ids, path)
-    n_unused = len(ids) - np.count_nonzero(position >= 0)
-    on = "sample ids" if side.key is None else f"the column {side.key!r} of both"
-    how = f"{path} was joined on {on}"
-    return position, how, f"{n_unused:,} of its ids are not in the data" if n_unused else ""
-
-
-def _join_by_order(data: Opened, side: Side) -> tuple[Indices, str, str]:
-    """Take rows in their order."""
-    path = side.file.where
-    if (data.ids is not None) != bool(side.ids):
-        have = f"{path} has sample ids, and the data have none"
-        have = have if side.ids else f"the data have sample ids, and {path} has none"
-        warn_user(
-            f"{have}: rows were joined by their order alone. Make sure that both are in the same order, or "
-            "add a column of ids."
-        )
-    n = data.n_rows
-    if side.file.n_rows != n:
-        lacks = "the data have" if side.ids else f"{path} has"
-        raise ValueError(
-            f"{path} has {side.file.n_rows:,} values for the {n:,} rows of the data, and {lacks} no sample "
-            "ids to join on: give one value for each row, in row order."
-        )
-    return np.arange(n), f"{path} was taken in row order", ""
 
 
 def _match_ids(data_ids: Array, ids: Array, path: object) -> Indices:

@@ -1,28 +1,19 @@
-"""Data that have been opened: columns that are read by name, sample ids, and the features that are left.
-
-Matrices in memory whose rows and columns have labels, AnnData objects and arrays of xarray, are opened here.
-"""
+"""Data that have been opened: columns that are read by name, sample ids, and the features that are left."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.formats.checks import check_shape
-from banditsis.formats.options import (
-    DEFAULTS,
-    ReadOptions,
-    as_ids,
-    check_unique_names,
-    choose_columns,
-    find_column,
-)
+from banditsis.formats.columns import as_ids, choose_columns, find_column, find_id_columns, match_names
+from banditsis.formats.options import ReadOptions
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset
 
@@ -35,22 +26,27 @@ class Opened(ABC):
 
     Columns and ids are in the user's order of rows, whatever the order in which the source stores them.
 
-    The data, a target file and one of covariates are all opened in this way. A subclass finds columns, reads
-    them, and makes a source of those that are left.
+    The data, a target file and one of covariates are all opened in this way. A subclass names its columns,
+    reads them, and makes a source of those that are left.
     """
 
-    #: whether the names are from the data, and not numbers
-    has_names = True
     #: whether ``na`` of the options was used
     uses_na = False
-    #: how columns were interpreted, if that is not obvious
-    notes: dict[str, str]
 
-    def __init__(self, where: object, options: ReadOptions) -> None:
+    def __init__(
+        self,
+        where: object,
+        options: ReadOptions,
+        beside: Sequence[str] = (),
+        own_ids: Callable[[], Array] | None = None,
+    ) -> None:
         self.where, self.options = where, options
-        #: columns that are not features, because they were asked for
-        self.taken: list[str] = []
-        self.notes = {}
+        #: columns that are never features, and columns that are not because they were asked for
+        self.beside, self.taken = list(beside), list[str]()
+        #: the columns of sample ids, or what reads ids that are not a column
+        self.id_names, self.own_ids = list[str](), own_ids
+        #: how columns were interpreted, if that is not obvious
+        self.notes: dict[str, str] = {}
         #: names for the features instead of their own
         self.new_names: Sequence[str] | None = None
         #: what the source is called in messages; by default it has no name
@@ -59,6 +55,8 @@ class Opened(ABC):
         self.copy: object = None
         #: makes a context that explains errors of reading
         self.explained: Callable[[], AbstractContextManager[None]] = nullcontext
+        if options.id_column is not None:
+            self.id_names = [self.find(options.id_column)]
 
     @property
     @abstractmethod
@@ -67,16 +65,28 @@ class Opened(ABC):
     @property
     @abstractmethod
     def names(self) -> Sequence[str]:
-        """Columns that have a name."""
+        """Columns that may be features."""
 
     @property
-    def key_names(self) -> Sequence[str]:
-        """Columns on which other files may be joined; an empty name stands for row names."""
+    def own_names(self) -> Sequence[str]:
+        """Their names if they are from the data."""
         return self.names
 
-    @abstractmethod
+    @property
+    def left(self) -> list[str]:
+        """Columns that have no role yet."""
+        used = {*self.taken, *self.id_names}
+        return [name for name in (*self.beside, *self.names) if name not in used]
+
     def find(self, column: str) -> str:
         """The name of a column that is given by name or 1-based number; it is then not a feature."""
+        name = column
+        if column not in self.beside:
+            is_feature = column in self.names or (column.isdigit() and len(self.names) > 0)
+            choices = self.names if is_feature else [*self.beside, *self.names]
+            name = choices[find_column(choices, column, self.where)]
+        self.taken.append(name)
+        return name
 
     def values(self, column: str) -> Array:
         """The values of a column that was found: one for each row."""
@@ -100,19 +110,27 @@ class Opened(ABC):
     def ids(self) -> Array | None:
         """Sample ids as text, if the data have some; :meth:`use_ids` must be called before, if at all."""
         with self.explained():
-            ids = self._read_ids()
+            own = None if self.own_ids is None else self.own_ids()
+            ids = as_ids([self.texts(name) for name in self.id_names]) if self.id_names else own
         if ids is not None and len(ids) != self.n_rows:
             raise ValueError(
                 f"{self.where} has {len(ids):,} sample ids for {self.n_rows:,} rows: write it again."
             )
         return ids
 
-    @abstractmethod
-    def _read_ids(self) -> Array | None: ...
+    @property
+    def names_of_ids(self) -> Sequence[str]:
+        """What the ids are called, if that is known."""
+        return self.id_names
 
-    @abstractmethod
     def use_ids(self, like: Sequence[str]) -> None:
-        """Choose the ids of the rows to join with another file, whose ids have these names."""
+        """Choose the ids: columns of these names, ids of the format, or columns with a usual name."""
+        if self.options.id_column is None:
+            names = [*self.beside, *self.own_names]
+            found = match_names(names, like, self.taken)
+            if not (found or self.id_names or self.own_ids):
+                found = find_id_columns(names, self.taken)
+            self.id_names = found or self.id_names
 
     def source(self) -> Source:
         """The features: columns that were chosen, and have no other role."""
@@ -136,6 +154,12 @@ class Opened(ABC):
             source.label = self.label
         return source
 
+    @cached_property
+    def candidates(self) -> list[int]:
+        """Positions of the columns that were chosen, and have no other role."""
+        used = {*self.taken, *self.id_names} - set(self.beside)
+        return [j for j in choose_columns(self.names, self.options, self.where) if self.names[j] not in used]
+
     @abstractmethod
     def _make_source(self) -> Source: ...
 
@@ -156,13 +180,10 @@ class OpenedMatrix(Opened):
         ids: Callable[[], Array] | None = None,
         columns: SideColumns | None = None,
     ) -> None:
-        super().__init__(where, options)
         if source is not None:
             check_shape(where, source.shape, options.memory_limit)
-        self._all, self._ids, self._columns = source, ids, columns or {}
-        if options.id_column is not None:
-            name = self.find(options.id_column)
-            self._ids = lambda: as_ids([self.values(name).tolist()])
+        self._all, self._columns = source, columns or {}
+        super().__init__(where, options, list(self._columns), ids)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -171,136 +192,30 @@ class OpenedMatrix(Opened):
 
     @cached_property
     def n_rows(self) -> int:
-        if self._all is None:
-            return len(next(iter(self._columns.values()))())
-        return self._all.shape[0]
+        return len(next(iter(self._columns.values()))()) if self._all is None else self._all.shape[0]
+
+    @property
+    def own_names(self) -> Sequence[str]:
+        return (None if self._all is None else self._all.names) or ()
 
     @cached_property
     def names(self) -> Sequence[str]:
-        own = () if self._all is None else self._all.names
-        return [*self._columns, *(() if own is None else own)]
-
-    @property
-    def key_names(self) -> Sequence[str]:
-        if self.options.id_column is not None:
-            return [self.options.id_column]
-        return () if self._ids is not None else self.names
-
-    @cached_property
-    def _feature_names(self) -> list[str]:
         return [] if self._all is None else [self._all.name(j) for j in range(self._all.shape[1])]
-
-    def find(self, column: str) -> str:
-        name, features = column, self._feature_names
-        if column not in self._columns:
-            is_feature = bool(features) and (column in features or column.isdigit())
-            choices = features if is_feature else [*self._columns, *features]
-            name = choices[find_column(choices, column, self.where)]
-        self.taken.append(name)
-        return name
 
     def _read(self, name: str) -> Array:
         if name in self._columns:
             return self._columns[name]()
         assert self._all is not None
-        column = self._feature_names.index(name)
+        column = self.names.index(name)
         cells = self._all.read(slice(0, self.n_rows), slice(column, column + 1))[:, 0]
         return self._all.to_original(np.array(cells))
 
-    def _read_ids(self) -> Array | None:
-        return None if self._ids is None else self._ids()
-
-    def use_ids(self, like: Sequence[str]) -> None:
-        from banditsis.formats.tables import match_names  # which imports this module
-
-        found = match_names(self.names, like) if self._ids is None else []
-        if found:
-            found_names = [self.find(self.names[k]) for k in found]
-            self._ids = lambda: as_ids([self.values(name).tolist() for name in found_names])
-
     def _make_source(self) -> Source:
         assert self._all is not None
-        options = self.options
-        if not (self.taken or options.columns or options.drop):
+        if not (self.taken or self.id_names or self.options.columns or self.options.drop):
             return self._all
-        names = self._feature_names
-        used = {names.index(name) for name in self.taken if name not in self._columns}
-        kept = [j for j in choose_columns(names, options, self.where) if j not in used]
-        if len(kept) == len(names):
+        if len(self.candidates) == self._all.shape[1]:
             return self._all
-        source = ColumnSubset(self._all, np.array(kept, dtype=np.intp))
-        source.names = [names[j] for j in kept]
+        source = ColumnSubset(self._all, np.array(self.candidates, dtype=np.intp))
+        source.names = [self.names[j] for j in self.candidates]
         return source
-
-
-def is_labelled(data: Any) -> bool:
-    """Whether data is an AnnData object, or an array or dataset of xarray."""
-    return _is_anndata(data) or type(data).__module__.split(".")[0] == "xarray"
-
-
-def _is_anndata(data: Any) -> bool:
-    return all(hasattr(data, part) for part in ("obs", "var", "obs_names", "var_names", "isbacked"))
-
-
-def open_labelled(data: Any, options: ReadOptions, names: Sequence[str] | None) -> OpenedMatrix:
-    """Open a matrix with labels; ``names`` replace its own."""
-    if _is_anndata(data):
-        return open_anndata_object(data, "X", options, names)
-    return _open_xarray(data, options, names)
-
-
-def _open(
-    cells: Any, own: Sequence[str] | None, names: Sequence[str] | None, options: ReadOptions, **labels: Any
-) -> OpenedMatrix:
-    from banditsis.formats.opening import open_in_memory  # which imports this module
-
-    if own is not None:
-        check_unique_names(own, "X")
-    return OpenedMatrix(open_in_memory(cells, own if names is None else names), "X", options, **labels)
-
-
-def open_anndata_object(
-    data: Any, matrix: str = "X", options: ReadOptions = DEFAULTS, names: Sequence[str] | None = None
-) -> OpenedMatrix:
-    """Open a matrix of an AnnData object: ``X``, ``raw/X`` or ``layers/name``.
-
-    What the object reads from a file when needed is read from there in parts; only a view of such an object
-    is loaded, by anndata. The columns of ``obs`` are those of the object.
-    """
-    from banditsis.formats.arrow import OpenedFrame  # only frames need it
-    from banditsis.formats.opening import open_file  # which imports this module
-
-    raw: Any = data.raw
-    others = [f"layers/{name}" for name in data.layers if name is not None]  # None is X in anndata 0.13
-    others = others if raw is None else ["raw/X", *others]
-    cells: Any = None
-    if matrix in ("X", "raw/X") and data.isbacked and not data.is_view:  # layers are in memory
-        limits = ReadOptions(memory_limit=options.memory_limit)
-        cells = open_file(f"{data.filename}:/{matrix}", limits).source()
-    elif matrix == "X":
-        cells = data.X
-    elif matrix in others:
-        cells = raw.X if matrix == "raw/X" else data.layers[matrix.removeprefix("layers/")]
-    if cells is None:
-        raise ValueError(f"the AnnData object has no {matrix}; it has {', '.join(others) or 'no matrix'}.")
-    own = list(map(str, (raw if matrix == "raw/X" else data).var_names))
-    obs = OpenedFrame(data.obs, ReadOptions())
-    columns = {name: partial(obs.values, name) for name in obs.names}
-    return _open(cells, own, names, options, ids=partial(np.array, data.obs_names, str), columns=columns)
-
-
-def _open_xarray(data: Any, options: ReadOptions, names: Sequence[str] | None) -> OpenedMatrix:
-    if not hasattr(data, "to_dataset") or len(data.dims) != 2:
-        kind = f"{type(data).__name__} with the dimensions {', '.join(map(str, data.dims))}"
-        raise ValueError(f"X is a {kind}: pass an array with two dimensions, such as dataset[name].")
-    row, column = data.dims
-    own = list(map(str, data[column].values)) if column in data.coords else None
-    labels = data[row].values if row in data.coords else np.arange(0)
-    is_text = len(labels) > 0 and all(isinstance(label, str) for label in labels)
-    columns = {
-        str(name): partial(np.asarray, values)
-        for name, values in data.coords.items()
-        if values.dims == (row,) and name != row
-    }
-    ids = partial(np.array, labels, str) if is_text else None
-    return _open(data.data, own, names, options, ids=ids, columns=columns)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.core.validation import is_dask, is_frame, is_on_gpu
-from banditsis.formats.opened import Opened, OpenedMatrix, is_labelled, open_labelled
+from banditsis.formats.labelled import is_labelled, open_labelled
+from banditsis.formats.opened import Opened, OpenedMatrix
 from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source

@@ -1,17 +1,11 @@
-"""Options for opening data, and the columns that they choose."""
+"""Options for opening data."""
 
 from __future__ import annotations
 
-import fnmatch
-import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
-from banditsis.core.arrays import Array
 from banditsis.core.validation import check_choice, check_integer
 
 #: Names, 1-based numbers, or patterns such as ``snp_*``; or one of them.
@@ -19,8 +13,6 @@ Patterns: TypeAlias = "str | Sequence[str]"
 DATES = ("skip", "numeric")
 #: Levels up to which one_hot=True encodes a column of text.
 MAX_LEVELS = 10_000
-#: Names that are compared with one that is not found, in about a second.
-MAX_COMPARED = 10_000
 
 
 class ReadOptions(NamedTuple):
@@ -45,10 +37,6 @@ class ReadOptions(NamedTuple):
 
 
 DEFAULTS = ReadOptions()
-
-
-class ColumnNotFoundError(ValueError):
-    """No column has this name or number."""
 
 
 def check_options(
@@ -79,71 +67,3 @@ def _as_tuple(name: str, given: Any, what: str) -> tuple[str, ...]:
     if not all(isinstance(item, (str, int)) for item in several):
         raise TypeError(f"{name} must be {what}, got {given!r}.")
     return tuple(map(str, several))
-
-
-def choose_columns(names: Sequence[str], options: ReadOptions, where: object) -> list[int]:
-    """The columns that ``columns`` and ``drop`` leave."""
-    places = {name: j for j, name in enumerate(names)}
-
-    def match(pattern: str) -> set[int]:
-        """The columns of a name, number or pattern, or of several of them with commas in between."""
-        if pattern in places:
-            return {places[pattern]}
-        has_wildcard = re.search(r"[*?\[]", pattern) is not None
-        is_match = re.compile(fnmatch.translate(pattern)).match
-        found = {j for j, name in enumerate(names) if is_match(name)} if has_wildcard else set()
-        if found or "," in pattern:
-            return found or set().union(*(match(part.strip()) for part in pattern.split(",")))
-        if has_wildcard:
-            raise ColumnNotFoundError(f"no column of {where} matches {pattern!r}.")
-        return {find_column(names, pattern, where)}
-
-    chosen = set().union(*map(match, options.columns)) if options.columns else set(range(len(names)))
-    chosen = chosen.difference(*map(match, options.drop))
-    if not chosen:
-        raise ValueError(f"no column of {where} is left: check which columns are chosen and dropped.")
-    return sorted(chosen)
-
-
-def find_column(names: Sequence[str], column: str, where: object) -> int:
-    """Index of a column by its name, or by its 1-based number if no column has that name."""
-    names = list(names)
-    if column in names:
-        return names.index(column)
-    if column.isdigit() and 1 <= int(column) <= len(names):
-        return int(column) - 1
-    import difflib
-
-    similar = difflib.get_close_matches(column, names[:MAX_COMPARED], 3, 0.5)
-    if similar:
-        hint = f"did you mean {' or '.join(map(repr, similar))}?"
-    else:
-        more = f", … ({len(names):,} columns)" if len(names) > 5 else ""
-        hint = f"there are {', '.join(map(repr, names[:5])) or 'no columns'}{more}."
-    raise ColumnNotFoundError(f"{where} has no column {column!r}: {hint}")
-
-
-def check_unique_names(names: Sequence[str], where: object) -> None:
-    """Raise if two columns have the same name."""
-    if len(set(names)) < len(names):
-        name, _ = Counter(names).most_common(1)[0]
-        numbers = [str(j + 1) for j, other in enumerate(names) if other == name]
-        raise ValueError(
-            f"{where} has several columns called {name!r} (columns {', '.join(numbers[:5])}): rename them."
-        )
-
-
-def as_ids(columns: Sequence[Sequence[Any]]) -> Array:
-    """Ids as text; several columns are joined by tabs, and integers have no decimal point."""
-    return np.array(["\t".join(map(_as_id, row)) for row in zip(*columns, strict=True)])
-
-
-def _as_id(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer():
-        if abs(value) >= 2**53:
-            raise ValueError(
-                f"sample ids such as {value:.0f} have too many digits for floating-point numbers: write them "
-                "as text, or as integers in a Parquet file."
-            )
-        return str(int(value))
-    return "" if value is None else str(value).strip()

@@ -1,17 +1,18 @@
-"""Which columns of a table are features, which are ids, and which is the target."""
+"""Which columns of a table are features."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from banditsis.core.arrays import Array, are_distinct_integers
 from banditsis.core.formatting import count
+from banditsis.formats.columns import check_unique_names, may_hold_ids
 from banditsis.formats.opened import Opened
-from banditsis.formats.options import ReadOptions, as_ids, check_unique_names, choose_columns, find_column
+from banditsis.formats.options import ReadOptions
 from banditsis.sources.base import Source
 from banditsis.sources.tables import Feature, Table, TableSource, numeric_type
 
@@ -19,12 +20,6 @@ from banditsis.sources.tables import Feature, Table, TableSource, numeric_type
 SMALLEST_LEVEL_LIMIT = 20
 TIMES = ("date", "time", "duration")
 NEVER_ENCODED = ("list", "struct", "map", "binary", "fixed_size")
-
-#: Names of columns that hold sample ids, in lower case.
-ID_NAMES = {"id", "ids", "iid", "index", "_index", "__index_level_0__", "unnamed: 0", "rownames", "obs_names"}
-ID_NAMES |= {"name", "sample", "sample_id", "sampleid", "subject", "animal", "barcode", "cell", "cell_id"}
-#: Names of columns that hold ids of anything if their values are distinct integers.
-LIKE_AN_ID = re.compile(r"(.*[_ .-])?(?i:id|uuid|guid|key)|.*[a-z]I[Dd]", re.DOTALL)
 
 
 class OpenedTable(Opened):
@@ -35,20 +30,21 @@ class OpenedTable(Opened):
     def __init__(
         self,
         where: object,
-        names: Sequence[str],
+        columns: Sequence[str],
         options: ReadOptions,
         load: Callable[[], Table] | None = None,
-        index: Sequence[int] = (),
+        index: Sequence[str] = (),
     ) -> None:
-        super().__init__(where, options)
-        check_unique_names(names, where)
-        self._names, self._load, self.index = names, load, index
-        self._places = {name: j for j, name in enumerate(names)}
-        others = set(range(len(names))) - set(index)
-        self._choices = [names[j] for j in sorted(others)]
-        self.id_columns = (
-            list(index) if options.id_column is None else [find_column(names, options.id_column, where)]
-        )
+        check_unique_names(columns, where)
+        self.columns, self._load = columns, load
+        self._places = {name: j for j, name in enumerate(columns)}
+        self._names = [name for name in columns if name not in index]
+        super().__init__(where, options, index)
+        self.id_names = self.id_names or list(index)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self._names
 
     @cached_property
     def table(self) -> Table:
@@ -66,44 +62,12 @@ class OpenedTable(Opened):
     def n_rows(self) -> int:
         return sum(group.n_rows for group in self.table.groups)
 
-    @property
-    def names(self) -> Sequence[str]:
-        return self._names
-
-    @property
-    def key_names(self) -> Sequence[str]:
-        row_names = [""] if self.index else []
-        return [*row_names, *self._names] if self.options.id_column is None else [self.options.id_column]
-
-    def find(self, column: str) -> str:
-        name = self._choices[find_column(self._choices, column, self.where)]
-        self.taken.append(name)
-        return name
-
     def _read(self, name: str) -> Array:
         return self.table.values(self._places[name])
 
-    def _read_ids(self) -> Array | None:
-        columns = [self.table.values(j).tolist() for j in self.id_columns]
-        return as_ids(columns) if columns else None
-
-    def use_ids(self, like: Sequence[str]) -> None:
-        """Take the columns with these names as ids, or the index, or columns with a usual name."""
-        if self.options.id_column is None:
-            taken = [self._places[name] for name in self.taken]
-            found = match_names(self._names, like, taken) or self.id_columns
-            self.id_columns = found or find_id_columns(self._names, exclude=taken)
-
-    @cached_property
-    def candidates(self) -> list[int]:
-        """Columns that were chosen, and have no other role."""
-        used = {*self.id_columns, *(self._places[name] for name in self.taken)}
-        chosen = choose_columns(self._choices, self.options, self.where)
-        places = (self._places[self._choices[k]] for k in chosen)
-        return [j for j in places if j not in used]
-
     def _make_source(self) -> Source:
-        table, names, options, left = self.table, self._names, self.options, self.candidates
+        table, names, options = self.table, self.columns, self.options
+        left = [self._places[self.names[k]] for k in self.candidates]
         levels, skipped = _sort_columns(table, left, options)
         if options.strict and skipped:
             shown = list_some([f"{names[j]!r} ({_type_name(table.schema.field(j).type)})" for j in skipped])
@@ -174,14 +138,6 @@ def _sort_columns(
     return levels, skipped
 
 
-def may_hold_ids(name: str, options: ReadOptions) -> bool:
-    """Whether a column is named like an id (customer_id, orderId), and the user did not choose it."""
-    if options.columns or options.strict:
-        return False
-    name = name.strip()
-    return name.lower() in ID_NAMES or LIKE_AN_ID.fullmatch(name) is not None
-
-
 def list_some(items: Sequence[str]) -> str:
     """The first five of some items, and how many there are more."""
     more = f" and {len(items) - 5:,} more" if len(items) > 5 else ""
@@ -220,29 +176,7 @@ def _type_name(kind: Any) -> str:
     return re.split(r"[\[<(]", str(kind))[0].removeprefix("large_").removesuffix("_view")
 
 
-def find_index(schema: Any) -> list[int]:
+def find_index(schema: Any) -> list[str]:
     """The columns in which pandas stored the index of a frame, one for each of its levels."""
     stored = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [schema.names.index(name) for name in stored if isinstance(name, str) and name in schema.names]
-
-
-def match_names(names: Sequence[str], wanted: Sequence[str], exclude: Sequence[int] = ()) -> list[int]:
-    """The columns of the wanted names, in upper or lower case; none if one is missing or excluded."""
-    lower = lower_names(names)
-    matches = [lower.index(name) for name in lower_names(wanted) if name in lower]
-    return matches if len(matches) == len(wanted) and not set(matches) & set(exclude) else []
-
-
-def lower_names(names: Iterable[str]) -> list[str]:
-    """Names as they are compared: in lower case, without blanks around them or a leading #."""
-    return [name.strip().lower().lstrip("#") for name in names]
-
-
-def find_id_columns(names: Sequence[str], *, exclude: Sequence[int] = ()) -> list[int]:
-    """The columns that identify samples: FID and IID, or the first with a usual name that is not excluded."""
-    pair, lower = match_names(names, ("FID", "IID"), exclude), lower_names(names)
-    if pair:
-        return pair
-    if len(names) > 1 and lower[0] == "" and 0 not in exclude:  # row names of pandas and R
-        return [0]
-    return [k for k, name in enumerate(lower) if name in ID_NAMES and k not in exclude and len(names) > 1][:1]
+    return [name for name in stored if isinstance(name, str) and name in schema.names]

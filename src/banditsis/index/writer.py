@@ -237,8 +237,8 @@ def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
     """Open the data with their target, which has gaps where it is not known."""
     name = Path(find_prefix(data)).name if isinstance(data, (str, os.PathLike)) else type(data).__name__
     opened = open_any(data, options)
-    places = [] if target is None else [find_place(str(target), opened.names)]
-    (columns,), _ = read_columns(opened, [places])
+    places = [] if target is None else [find_place(str(target), opened)]
+    (columns,) = read_columns(opened, [places])
     source = opened.source()
     if source.original_rows is not None:
         raise ValueError(f"{name} is an index already: index the original data.")

@@ -45,7 +45,7 @@ class Window(NamedTuple):
 @lru_cache(maxsize=8)
 def _open_file(path: str, options: tuple[tuple[str, Any], ...]) -> Source:
     """Open a file once in each worker."""
-    from banditsis.formats.targets import open_data  # formats import sources
+    from banditsis.formats.dataset import open_data  # formats import sources
 
     return open_data(path, **dict(options)).features
 
@@ -283,7 +283,7 @@ class FileOnWorkers(TaskSource, SourceView):
     """
 
     def __init__(self, path: Any, opened: Source | None = None, **options: Any) -> None:
-        from banditsis.formats.targets import open_data  # formats import sources
+        from banditsis.formats.dataset import open_data  # formats import sources
 
         base, self.y = open_data(path, **options)[:2] if opened is None else (opened, None)
         super().__init__(base)

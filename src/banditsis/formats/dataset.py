@@ -118,13 +118,10 @@ def open_dataset(
 ) -> Dataset:
     """As :func:`open_data`, with options that were checked."""
     opened = open_any(data, options, names)
-    roles = [
-        [find_place(text, opened.names) for text in _as_texts(given)] for given in (target, sample_weight)
-    ]
-    roles.append([place for text in _as_texts(covariates) for place in find_covariates(text, opened.names)])
-    (responses, weighted, adjusted), notes = read_columns(opened, roles)
+    roles = [[find_place(text, opened) for text in _as_texts(given)] for given in (target, sample_weight)]
+    roles.append([place for text in _as_texts(covariates) for place in find_covariates(text, opened)])
+    responses, weighted, adjusted = read_columns(opened, roles)
     source = opened.source()
-    source.notes = [*notes, *source.notes]
     n = source.shape[0]
     known = [column.known for column in responses] or [np.ones(n, bool)]
     rows = np.flatnonzero(np.any(known, axis=0))
