@@ -11,11 +11,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest, f_classif, r_regression
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, ShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from banditsis import SIS, BanditSIS, IterativeSIS
+from banditsis import SIS, BanditSIS, IterativeSIS, build_index, open_source
 from banditsis.plans import ALL_ROWS_READ
 
 REPEATED = "the default number of features depends on the number of rows, not on their weights"
@@ -209,3 +209,24 @@ def test_all_rows_are_read_by_default_where_that_is_as_fast():
     large = BanditSIS(5, random_state=0).fit(np.tile(X, (400, 4)).astype("f4"), np.tile(y, 400)).result_
     assert large.fraction_read < 0.2
     assert not [note for note in large.notes if "as fast" in note]
+
+
+def test_cross_validation_of_sources(tmp_path):
+    """Folds of a file and of an index are those of the array, also in random order."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 40))
+    y = X[:, 3] - X[:, 8] + rng.standard_normal(600)
+    np.save(tmp_path / "x.npy", X)
+    build_index(tmp_path / "x.npy", tmp_path / "x.index", random_state=1)
+    pipeline = make_pipeline(SIS(4), LinearRegression())
+    folds = ShuffleSplit(3, random_state=0)
+    expected = cross_val_score(pipeline, X, y, cv=folds)
+    for path in (tmp_path / "x.npy", tmp_path / "x.index"):
+        scores = cross_val_score(pipeline, open_source(path), y, cv=folds)
+        np.testing.assert_allclose(scores, expected)
+    rows = rng.permutation(600)[:50]
+    picked = open_source(tmp_path / "x.index")[rows][20:]
+    np.testing.assert_array_equal(picked.to_original(picked.read(slice(0, 30), None)), X[rows[20:]])
+    for wrong, error in ((3, TypeError), (np.array([1, 1]), ValueError)):
+        with pytest.raises(error, match="of a source"):
+            open_source(X)[wrong]

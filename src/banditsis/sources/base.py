@@ -170,6 +170,12 @@ class Source(ABC):
         ordered[rows] = values
         return ordered
 
+    def __getitem__(self, rows: Any) -> Source:
+        """Some rows of the user's data by indices or a mask, as cross-validation takes them."""
+        from banditsis.sources.views import pick_rows  # a view is a source
+
+        return pick_rows(self, rows)
+
     @abstractmethod
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         """Cells of some rows × columns as a dense block; a view if possible."""

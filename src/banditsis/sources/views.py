@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -72,6 +73,20 @@ def take_original_rows(source: Source, rows: Indices) -> RowSubset:
     if (order := source.original_rows) is not None:
         rows = np.flatnonzero(np.isin(order, rows))
     return take_rows(source, rows)
+
+
+def pick_rows(source: Source, rows: Any) -> RowSubset:
+    """Some rows of the user's data, in any order, by indices, a mask or a slice."""
+    picked = np.arange(source.shape[0])[rows]
+    if picked.ndim != 1:
+        raise TypeError(f"the rows of a source are picked by indices or a mask, got {rows!r}.")
+    if len(np.unique(picked)) < len(picked):
+        raise ValueError("rows of a source cannot be repeated: draw them without replacement.")
+    stored = picked if source.original_rows is None else np.argsort(source.original_rows)[picked]
+    order = np.argsort(stored)
+    subset = take_rows(source, stored[order])
+    subset.original_rows = order if (order[1:] < order[:-1]).any() else None
+    return subset
 
 
 class ColumnSubset(SourceView):
