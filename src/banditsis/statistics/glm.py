@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Rows, count_rows, special, spread
+from banditsis.core.arrays import Array, Floats, Rows, count_rows, special
 from banditsis.statistics.base import describe_response, ratio
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.linear import LinearStatistic
@@ -16,8 +16,6 @@ from banditsis.statistics.moments import Moments, common, whiten
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import describe_few_events
 
-#: Rows that are enough for a first fit.
-SAMPLE_SIZE = 20_000
 TOLERANCE = 1e-10
 #: The null model has no maximum if the information is a smaller share of that without covariates.
 SMALLEST_INFORMATION = 1e-7
@@ -229,36 +227,28 @@ class Poisson(ScoreTest):
 
 def fit_null_model(model: ScoreTest) -> Floats:
     """Maximum likelihood coefficients of an intercept and the covariates, for one response."""
-    family, everything, start = model.family, slice(0, len(model.y)), np.zeros(1 + model.rank)
+    family, rows, start = model.family, slice(0, len(model.y)), np.zeros(1 + model.rank)
 
-    def add_up(rows: Rows, beta: Floats) -> tuple[float, Floats, Floats]:
-        A, y = model.design(rows), model.values(rows)[:, 0]
+    def add_up(part: Rows, beta: Floats) -> tuple[float, Floats, Floats]:
+        A, y = model.design(part), model.values(part)[:, 0]
         predictor = A @ beta
         mean = family.mean(predictor)
-        value = model.weigh(y * predictor - family.cumulant(predictor), rows).sum()
-        information = A.T @ (A * model.weigh(family.variance(mean), rows)[:, None])
-        return value, A.T @ model.weigh(y - mean, rows), information
+        value = model.weigh(y * predictor - family.cumulant(predictor), part).sum()
+        information = A.T @ (A * model.weigh(family.variance(mean), part)[:, None])
+        return value, A.T @ model.weigh(y - mean, part), information
 
-    def fit(rows: Rows, start: Floats) -> Floats | None:
-        def derivatives(beta: Floats) -> tuple[float, Floats, Floats]:
-            parts = model.map_rows(lambda part: add_up(part, beta), rows)
-            value, gradient, information = (sum(some) for some in zip(*parts, strict=True))
-            return value, gradient, information
+    def derivatives(beta: Floats) -> tuple[float, Floats, Floats]:
+        parts = model.map_rows(lambda part: add_up(part, beta), rows)
+        value, gradient, information = (sum(some) for some in zip(*parts, strict=True))
+        return value, gradient, information
 
-        if (maximum := maximise(derivatives, start, TOLERANCE)) is None:
-            return None
-        beta, information = maximum
-        without = count_rows(rows) * float(family.variance(family.mean(start[:1]))[0])
-        return beta if np.linalg.eigvalsh(information)[0] >= SMALLEST_INFORMATION * without else None
-
-    start[0] = family.link(np.average(model.values(everything)[:, 0], weights=model.sample_weight))
-    if len(model.y) > 5 * SAMPLE_SIZE:  # a fit to a sample is a good start
-        sample = spread(everything, SAMPLE_SIZE)
-        fitted = fit(sample, start) if model.values(sample).mean() > 0 else None
-        start = start if fitted is None else fitted
-    if (beta := fit(everything, start)) is None:
+    mean = float(np.average(model.values(rows)[:, 0], weights=model.sample_weight))
+    start[0] = family.link(mean)
+    maximum = maximise(derivatives, start, TOLERANCE)
+    least = SMALLEST_INFORMATION * len(model.y) * float(family.variance(np.array(mean)))
+    if maximum is None or np.linalg.eigvalsh(maximum[1])[0] < least:
         raise CovariateError(family.divergence)
-    return beta
+    return maximum[0]
 
 
 def maximise(
