@@ -32,6 +32,7 @@ RESPONSES = {
     "distance": NUMBERS,
     "sirs": NUMBERS,
     "mv": LABELS,
+    "wilcoxon": np.where(X[:, 0] + rng.standard_normal(N) > 3, "yes", "no"),
 }
 MOMENT = [name for name in REGISTERED if not find_statistic(name).rereads]
 SOME = np.array([0, 1, 5, 22])
@@ -91,6 +92,16 @@ def test_read(build, rows, columns):
         np.testing.assert_array_equal(source.read_columns(rows, columns), block.T)
     everything = slice(None) if columns is None else columns
     np.testing.assert_allclose(block, X[rows][:, everything], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "columns"), CELLS.values(), ids=CELLS)
+def test_read_stored(build, rows, columns):
+    chosen = slice(0, P) if columns is None else columns
+    starts, stops, places, values = build(X).read_stored(rows, chosen)
+    block = np.zeros_like(X[rows][:, chosen])
+    for k, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+        block[places[start:stop] if places.size else slice(None), k] = values[start:stop]
+    np.testing.assert_allclose(block, X[rows][:, chosen], rtol=1e-6)
 
 
 def test_correlation_among(build):

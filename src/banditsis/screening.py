@@ -169,7 +169,9 @@ def screen(
                 known = take_original_rows(source, np.flatnonzero(given.rows))
             raise_nonfinite(known, slice(0, known.shape[0]), None, missing == "pairwise")
         single = np.ndim(y) == 1 or kind.n_columns > 1
-        results = _run_all(make_runs(source, responses, given, plan, settings), workers, progress, single)
+        runs = make_runs(source, responses, given, plan, settings)
+        single = single and sum(len(run.members) for run in runs) == 1  # classes may be responses
+        results = _run_all(runs, workers, progress, single)
     return results[0] if single else ScreeningResults(results)
 
 

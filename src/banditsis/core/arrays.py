@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,17 @@ Columns: TypeAlias = "Indices | None"
 ROWS_AT_ONCE = 1 << 11  # few enough to stay in the cache
 #: The smallest positive number: half of it is 0, so the half range of a column can be 0 although it varies.
 SMALLEST = 5e-324
+
+
+class StoredCells(NamedTuple):
+    """Cells of some rows × columns, one column after the other."""
+
+    #: where the cells of each column start and stop
+    starts: Indices
+    stops: Indices
+    #: position of each cell among the rows; empty if all cells are stored
+    rows: Array
+    values: Array
 
 
 def count_rows(rows: Rows) -> int:

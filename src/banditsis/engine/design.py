@@ -91,7 +91,7 @@ def _divide(source: Source, row_sizes: RowSizes, row_order: str, n_strata: int) 
 
 def _why_uniform(source: Source, statistic: Statistic, sampling: str, row_order: str) -> str | None:
     """Why rows are drawn uniformly; None if they can be drawn from strata."""
-    if statistic.n_responses > 1:
+    if statistic.y.shape[1] > statistic.n_columns:
         return "there are several responses"
     if row_order == "random" or (source.stratum_sizes and row_order != "blocks"):
         return None

@@ -39,7 +39,7 @@ def flag_features(run: Run, results: Sequence[ScreeningResult]) -> list[Screenin
     flagged = []
     for k, result in enumerate(results):
         leaks = dict[int, str]()
-        if run.statistic.n_columns == 1 and not source.recipe:
+        if len(results) == y.shape[1] and not source.recipe:
             leaks |= dict.fromkeys(_find_separating(result, source, y[:, k]), "separates the two classes")
         if result.parameters["statistic"] in BOUNDED:
             copies = result.selected[np.abs(result.scores[result.selected]) > MAX_CORRELATION]

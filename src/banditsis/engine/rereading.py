@@ -15,10 +15,11 @@ from banditsis.engine.state import Positions, Scored
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Effects, find_effects
 from banditsis.statistics.covariates import CovariateError
-from banditsis.statistics.null_distributions import NormalNull, NullDistribution
+from banditsis.statistics.null_distributions import KnownPvalues, NormalNull, NullDistribution
 from banditsis.statistics.sample import SampleStatistic
 
 CELLS_IN_TILE, CELLS_IN_CHUNKS = 1 << 20, 1 << 23  # 8 MB a thread; 64 MB if chunks must be decoded
+CELLS_IN_STORED = 1 << 22  # stored cells of a sparse matrix
 MIN_WIDTH, MAX_WIDTH = 16, 64  # columns of a tile
 TILES_AT_ONCE = 32
 ROWS_AT_ONCE = 512  # rows that stay in the cache while they are transposed
@@ -26,13 +27,13 @@ ROWS_AT_ONCE = 512  # rows that stay in the cache while they are transposed
 
 @dataclass(frozen=True)
 class RereadState:
-    """The scores of the features that one response has left; has the methods of ``SumState``."""
+    """The scores of the features that any response has left; has the methods of ``SumState``."""
 
     source: Source
     statistic: SampleStatistic
     strata: Strata
     columns: Columns
-    #: scores and, if the statistic returns them, the factors that make them standard normal or effect sizes
+    #: lines × responses × features: scores and what else the statistic returns, see :class:`SampleStatistic`
     lines: Floats
     present: Floats | None
     rows: Rows = field(default_factory=lambda: slice(0, 0))
@@ -47,7 +48,8 @@ class RereadState:
     ) -> RereadState:
         """No scores yet."""
         p = source.shape[1] if columns is None else len(columns)
-        lines = np.zeros((1 + statistic.returns_null_scale + statistic.returns_effect_factor, p))
+        others = (statistic.returns_null_scale, statistic.returns_pvalues, statistic.returns_effect_factor)
+        lines = np.zeros((1 + sum(others), statistic.n_responses, p))
         return cls(source, statistic, strata, columns, lines, np.zeros(p) if statistic.pairwise else None)
 
     @property
@@ -58,7 +60,7 @@ class RereadState:
     @property
     def n_columns(self) -> int:
         """Number of features that are left."""
-        return int(self.lines.shape[1])
+        return int(self.lines.shape[-1])
 
     def n_new(self, rows: Rows) -> int:
         """Number of rows that a round with some new rows reads."""
@@ -66,7 +68,7 @@ class RereadState:
 
     def features(self, positions: Array | slice) -> Indices:
         """Indices of the features at some positions."""
-        return (np.arange(self.lines.shape[1]) if self.columns is None else self.columns)[positions]
+        return (np.arange(self.n_columns) if self.columns is None else self.columns)[positions]
 
     def add(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> RereadState:
         """Score the features over all rows so far."""
@@ -74,7 +76,7 @@ class RereadState:
         new = replace(self, rows=rows, weights=self.strata.row_weights(rows))
         y = self.statistic.response(rows)
         new = replace(new, prepared=new._prepare(y, slice(None)))
-        m, p = len(y), self.lines.shape[1]
+        m, p = len(y), self.n_columns
         width = self._tile_width(m, p)
         for start in range(0, p, width * TILES_AT_ONCE):
             stop = min(start + width * TILES_AT_ONCE, p)
@@ -89,9 +91,16 @@ class RereadState:
         weights = self.weights[rows]
         return self.statistic.prepare_weighted(y, weights / weights.mean())
 
+    @property
+    def _reads_stored(self) -> bool:
+        """Whether the statistic scores the stored cells of a sparse matrix."""
+        return self.statistic.reads_stored and self.source.density < 1
+
     def _tile_width(self, n_rows: int, n_columns: int) -> int:
         """Columns of a tile: depends on the sizes and the source, never on the number of threads."""
         stored_together = self.source.chunk[1]
+        if self._reads_stored:
+            return int(max(1, CELLS_IN_STORED // (self.source.density * n_rows + 1)))
         if stored_together > 1:
             return int(max(1, min(stored_together, CELLS_IN_CHUNKS // n_rows)))
         width = max(MIN_WIDTH, -(-n_columns // TILES_AT_ONCE))
@@ -99,49 +108,74 @@ class RereadState:
 
     def _score(self, positions: slice, y: Floats) -> None:
         """Score some of the features, in place; the score is NaN if a cell cannot be used."""
-        columns = positions if self.columns is None else self.columns[positions]
-        block = _to_columns(self.source.read(self.rows, columns))
+        width = positions.stop - positions.start
+        if self._reads_stored:
+            cells = self.source.read_stored(self.rows, self._columns(positions))
+            if np.isfinite(cells.values).all():
+                self.lines[..., positions] = self.statistic.score_stored(cells, self.prepared)
+                if self.present is not None:
+                    self.present[positions] = len(y)
+                return
+            width = max(1, CELLS_IN_TILE // len(y))  # all cells of these features take much more memory
+        for start in range(positions.start, positions.stop, width):
+            self._score_cells(slice(start, min(start + width, positions.stop)), y)
+
+    def _columns(self, positions: slice) -> Indices | slice:
+        return positions if self.columns is None else self.columns[positions]
+
+    def _score_cells(self, positions: slice, y: Floats) -> None:
+        """Score some of the features by all of their cells, as :meth:`_score` does."""
+        block = _to_columns(self.source.read(self.rows, self._columns(positions)))
+        lines = self.lines[..., positions]
         finite = np.isfinite(block)
         complete = finite.all(axis=0)
-        lines = self.lines[:, positions]
         lines[:] = np.nan
-        if complete.all():
-            lines[:] = self.statistic.score_block(block, self.prepared)
-        elif complete.any():
-            some = np.asfortranarray(block[:, complete])
-            lines[:, complete] = self.statistic.score_block(some, self.prepared)
+        if complete.any():
+            some = block if complete.all() else np.asfortranarray(block[:, complete])
+            lines[..., complete] = self._score_block(some, self.prepared)
         if self.present is not None:
             self.present[positions] = finite.sum(axis=0)
             for j in np.flatnonzero(~complete & ~np.isinf(block).any(axis=0)):
-                lines[:, j] = self._score_present(block[:, j], y, finite[:, j])
+                lines[..., j] = self._score_present(block[:, j], y, finite[:, j])
+
+    def _score_block(self, block: Floats, prepared: Any) -> Floats:
+        """Lines × responses × columns of a block."""
+        return self.statistic.score_block(block, prepared).reshape(*self.lines.shape[:2], -1)
 
     def _score_present(self, x: Floats, y: Floats, known: Array) -> Floats:
         """The score of a feature over the rows in which it is present, reduced for missing rows."""
         n_read, x, y = len(y), x[known], y[known]
         if len(x) < self.statistic.min_present or not self.statistic.can_rank(y):
-            return np.zeros(len(self.lines))
+            return np.zeros(self.lines.shape[:2])
         try:
             prepared = self._prepare(y, known)
         except CovariateError:  # the null model does not converge in these rows
-            return np.zeros(len(self.lines))
-        lines = np.atleast_2d(self.statistic.score_block(x[:, None], prepared))[:, 0]
+            return np.zeros(self.lines.shape[:2])
+        lines = self._score_block(x[:, None], prepared)[..., 0]
         reduction = (len(x) / n_read) ** self.statistic.noise
-        return np.append(lines[0] * reduction, lines[1:] / reduction)
+        lines[0] *= reduction
+        if not self.statistic.returns_pvalues:
+            lines[1:] /= reduction
+        return lines
 
     def find_nonfinite(self) -> Indices:
         """Features without a score because a cell is not finite."""
-        return self.features(np.flatnonzero(np.isnan(self.lines[0])))
+        return self.features(np.flatnonzero(np.isnan(self.lines[0]).any(axis=0)))
 
     def score(self, response: int, left: Positions) -> Scored:
         """The scores of all features that are left."""
         counts = np.diff(self.strata.group(self.rows)[1])
-        null = self._null_distribution() if self.strata.is_uniform(counts) else None
-        return Scored(self.lines[0], null, self.present)
+        present = None if self.present is None else self.present[left]
+        lines = self.lines[:, response, left]
+        null = self._null_distribution(lines, present) if self.strata.is_uniform(counts) else None
+        return Scored(lines[0], null, present)
 
-    def _null_distribution(self) -> NullDistribution | None:
+    def _null_distribution(self, lines: Floats, present: Floats | None) -> NullDistribution | None:
+        if self.statistic.returns_pvalues:
+            return KnownPvalues(lines[1])
         if self.statistic.returns_null_scale:
-            return NormalNull(self.lines[1], two_sided=not self.statistic.one_sided)
-        return self.statistic.null_distribution(self.prepared, count_rows(self.rows), self.present)
+            return NormalNull(lines[1], two_sided=not self.statistic.one_sided)
+        return self.statistic.null_distribution(self.prepared, count_rows(self.rows), present)
 
     def missingness(self, response: int) -> None:
         """Not known."""
@@ -151,14 +185,14 @@ class RereadState:
         if not self.statistic.returns_effect_factor:
             return None
         state = self.take(left)
-        return find_effects(scores, state.lines[-1], state.score(response, left).null)
+        return find_effects(scores, state.lines[-1, response], state.score(response, slice(None)).null)
 
     def take(self, positions: Positions) -> RereadState:
         """Keep the features at some positions."""
         return replace(
             self,
             columns=self.features(positions),
-            lines=self.lines[:, positions],
+            lines=self.lines[..., positions],
             present=None if self.present is None else self.present[positions],
         )
 

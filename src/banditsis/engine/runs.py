@@ -283,6 +283,9 @@ def _make_run(
     basis = None if covariates is None else find_basis(covariates, source.dtype)
     notes += () if basis is None else basis.notes
     statistic = statistic.given(basis if basis is not None and basis.rank else None, weights)
+    if statistic.n_responses > len(members):  # each class is a response
+        members = list(range(statistic.n_responses))
+        settings = replace(settings, responses=list(map(str, statistic.positive)))
     made, row_order, strata, remarks = choose_design(source, statistic, plan, settings)
     return Run(members, source, statistic, made, row_order, strata, settings, [*notes, *remarks])
 

@@ -15,7 +15,7 @@ import numpy as np
 from banditsis.core.arrays import Array
 from banditsis.results.evidence import About, Evidence, Round
 from banditsis.statistics.base import Effects
-from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, NormalNull
+from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, KnownPvalues, NormalNull
 
 if TYPE_CHECKING:
     from banditsis.results.features import Features
@@ -33,7 +33,7 @@ EVIDENCE = (
     *("one_sided", "no_floor_reason", "no_interval_reason"),
 )
 #: All that a record may name; nothing else is called when it is read.
-KINDS = Round, Evidence, About, Effects, NormalNull, BetaNull, CorrectedNull
+KINDS = Round, Evidence, About, Effects, NormalNull, BetaNull, KnownPvalues, CorrectedNull
 CLASSES = {kind.__name__: kind for kind in KINDS}
 
 

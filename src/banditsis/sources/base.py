@@ -18,6 +18,7 @@ from banditsis.core.arrays import (
     Floats,
     Indices,
     Rows,
+    StoredCells,
     count_rows,
     split_at,
     spread,
@@ -124,6 +125,8 @@ class Source(ABC):
     bytes_per_second: float = 0.0
     #: What a thread reads, of machines of 2026, as ``make bench-adaptive`` shows.
     bytes_per_thread: float = 12e9
+    #: Share of the cells that are stored, as :meth:`read_stored` reads them; the others are 0.
+    density: float = 1.0
     #: Whether cells are stored row by row; None if they are stored in chunks.
     by_row: bool | None = None
     #: Whether the data declare that their rows are in random order.
@@ -184,6 +187,12 @@ class Source(ABC):
         """Cells of some rows × columns, one array for each column."""
         return list(self.read(rows, columns).T)
 
+    def read_stored(self, rows: Rows, columns: Indices | slice) -> StoredCells:
+        """The cells of some rows × columns, of sparse matrices without those that are not stored."""
+        block = self.read(rows, columns).T
+        stops = np.arange(1, len(block) + 1) * block.shape[1]
+        return StoredCells(stops - block.shape[1], stops, np.empty(0, np.intp), block.ravel())
+
     @abstractmethod
     def calibrate(self, rows: Rows) -> Calibration:
         """Find the shift and scale of all columns from some of the rows."""
@@ -240,7 +249,8 @@ class SourceView(Source):
 
     name, row_number, block_edges = map(_delegate, ("name", "row_number", "block_edges"))
     original_rows = property(lambda self: self.base.original_rows)
-    read, calibrate, add_sums = map(_delegate, ("read", "calibrate", "add_sums"))
+    read, read_stored, calibrate = map(_delegate, ("read", "read_stored", "calibrate"))
+    add_sums = _delegate("add_sums")
     bytes_touched, release = map(_delegate, ("bytes_touched", "release"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, spread, take
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, StoredCells, as_indices, spread, take
 from banditsis.sources.array import check_matrix
 from banditsis.sources.base import (
     PILOT_ROWS,
@@ -50,6 +50,7 @@ class SparseSource(BlockSource):
         self.by_row = self.matrix.format == "csr"
         self.shape, self.dtype = self.matrix.shape, self.matrix.dtype
         self.chunk = (1, self.shape[1]) if self.by_row else (self.shape[0], 1)
+        self.density = self.matrix.nnz / max(1, self.shape[0] * self.shape[1])
 
     @property
     def block_rows(self) -> int:  # type: ignore[override]
@@ -65,6 +66,23 @@ class SparseSource(BlockSource):
         block = np.zeros((len(strips), len(across)), self.dtype)
         kernels.sparse.cells(self.cells, (strips, _positions(across, length)), block)
         return block if self.by_row else block.T
+
+    def read_stored(self, rows: Rows, columns: Indices | slice) -> StoredCells:
+        strips, chosen = as_indices(rows), as_indices(columns)
+        indptr, indices, data = self.cells
+        if self.by_row:
+            place = np.full(chosen[-1] + 1 - chosen[0], -1, np.int32)
+            place[chosen - chosen[0]] = np.arange(len(chosen), dtype=np.int32)
+            given, counts = (self.cells, strips, chosen[0], place), np.zeros(len(chosen), np.intp)
+            kernels.rank_sums.gather_columns(*given, counts, (np.empty(0, np.int32), np.empty(0, data.dtype)))
+            stops = np.cumsum(counts) - counts
+            out = np.empty(counts.sum(), np.int32), np.empty(counts.sum(), data.dtype)
+            kernels.rank_sums.gather_columns(*given, stops, out)
+            return StoredCells(stops - counts, stops, *out)
+        if len(strips) < self.shape[0]:
+            some = self.matrix[:, chosen][strips]
+            return StoredCells(some.indptr[:-1], some.indptr[1:], some.indices, some.data)
+        return StoredCells(indptr[chosen], indptr[chosen + 1], indices, data)
 
     def calibrate(self, rows: Rows) -> Calibration:
         pilot = spread(rows, PILOT_ROWS)

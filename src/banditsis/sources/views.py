@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Indices, Rows
+from banditsis.core.arrays import Array, Columns, Indices, Rows, StoredCells
 from banditsis.sources.base import Calibration, Source, SourceView, SumContext
 from banditsis.statistics.weights import Weights
 
@@ -44,6 +44,9 @@ class RowSubset(SourceView):
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
         return self.base.read_columns(self.rows[rows], columns)
+
+    def read_stored(self, rows: Rows, columns: Indices | slice) -> StoredCells:
+        return self.base.read_stored(self.rows[rows], columns)
 
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(self.rows[rows])
@@ -110,6 +113,9 @@ class ColumnSubset(SourceView):
 
     def read_columns(self, rows: Rows, columns: Indices) -> Sequence[Array]:
         return self.base.read_columns(rows, self.columns[columns])
+
+    def read_stored(self, rows: Rows, columns: Indices | slice) -> StoredCells:
+        return self.base.read_stored(rows, self.columns[columns])
 
     def calibrate(self, rows: Rows) -> Calibration:
         return self.base.calibrate(rows).take(self.columns)

@@ -14,6 +14,7 @@ from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.rank_correlations import Chatterjee, Kendall, Spearman
 from banditsis.statistics.sample import SampleStatistic
 from banditsis.statistics.weights import Weights
+from banditsis.statistics.wilcoxon import Wilcoxon
 
 STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic]] = {
     "pearson": Pearson,
@@ -27,6 +28,7 @@ STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic]] = {
     "distance": Distance,
     "sirs": Sirs,
     "mv": MeanVariance,
+    "wilcoxon": Wilcoxon,
 }
 
 #: A name, a class, or a sample statistic that was created with settings.
@@ -50,6 +52,7 @@ __all__ = [
     "Statistic",
     "StatisticLike",
     "Weights",
+    "Wilcoxon",
     "find_statistic",
 ]
 

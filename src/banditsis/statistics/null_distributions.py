@@ -171,6 +171,16 @@ class NormalNull(NullDistribution):
 
 
 @dataclass(frozen=True, eq=False)
+class KnownPvalues(NullDistribution):
+    """A null distribution of which only the p-values of the features are known, as decimal logarithms."""
+
+    log10: Floats
+
+    def log10_pvalues(self, scores: Floats) -> Floats:
+        return self.log10.copy()
+
+
+@dataclass(frozen=True, eq=False)
 class CorrectedNull(NullDistribution):
     """A null distribution, ``usual``, whose p-values are too small for some features."""
 

@@ -28,6 +28,12 @@ class SampleStatistic(Statistic):
     #: Whether ``score_block`` returns a second line, the factor that makes each score standard normal without
     #: association; 0 means p-value 1, NaN that it is not known.
     returns_null_scale: ClassVar[bool] = False
+    #: Whether it returns a second line, the decimal logarithm of the p-value of each score.
+    returns_pvalues: ClassVar[bool] = False
+    #: Whether ``score_stored`` scores the stored cells of a sparse matrix, of which the others are 0.
+    reads_stored: ClassVar[bool] = False
+    #: Whether several responses are scored together: lines of ``score_block`` are then responses × columns.
+    shares_pass: bool = False
     #: Whether its last line is the factor that turns each score into an effect size; 0 if there is none.
     returns_effect_factor: ClassVar[bool] = False
     #: Class labels of each response, if it has classes.
@@ -35,7 +41,11 @@ class SampleStatistic(Statistic):
 
     @classmethod
     def has_pvalues(cls) -> bool:
-        return cls.returns_null_scale or cls.null_distribution is not SampleStatistic.null_distribution
+        return (
+            cls.returns_null_scale
+            or cls.returns_pvalues
+            or cls.null_distribution is not SampleStatistic.null_distribution
+        )
 
     @abstractmethod
     def prepare(self, y: Floats) -> Any:
@@ -54,6 +64,10 @@ class SampleStatistic(Statistic):
 
         The block is finite and may be overwritten; its columns are contiguous. A constant column scores 0.
         """
+
+    def score_stored(self, cells: Any, prepared: Any) -> Floats:
+        """As ``score_block``, of :class:`~banditsis.sources.base.StoredCells`; only if ``reads_stored``."""
+        raise NotImplementedError
 
     def null_distribution(
         self, prepared: Any, n_rows: int, present: Floats | None
