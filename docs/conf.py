@@ -28,7 +28,14 @@ extensions = [
 ]
 exclude_patterns = ["_build", "tutorials"]
 templates_path = ["_templates"]
-myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath", "substitution"]
+myst_enable_extensions = [
+    "attrs_block",
+    "attrs_inline",
+    "colon_fence",
+    "deflist",
+    "dollarmath",
+    "substitution",
+]
 myst_substitutions = {"version": release}
 myst_heading_anchors = 3
 copybutton_exclude = ".linenos, .gp, .go"

@@ -84,7 +84,9 @@ def draw_overview():
     inset.set_yticklabels(["0", f"{largest:,}"], rotation=90, va="center", fontsize=9)
     inset.set_facecolor(UNREAD)
     draw_rounds(inset, result, d)
-    inset.text(0.2 * p, 0.62 * largest, f"{len(result.rounds)} rounds: more rows\nof fewer features", fontsize=10)
+    inset.text(
+        0.2 * p, 0.62 * largest, f"{len(result.rounds)} rounds: more rows\nof fewer features", fontsize=10
+    )
     axes[1].indicate_inset_zoom(inset, edgecolor="#444444")
     figure.savefig(DOCS / "figures" / "overview.png", dpi=160, pil_kwargs={"optimize": True})
     plt.close(figure)

@@ -91,7 +91,7 @@ class LinearStatistic(Statistic):
     def layout(self) -> Layout:
         """Where each sum is."""
         weighted = self.has_variances or self.sample_weight is not None
-        return Layout(1 + self.rank, self.n_targets, weighted, self.pairwise, self.one_hot)
+        return Layout(1 + self.rank, self.n_targets, weighted, self.pairwise)
 
     @property
     def n_sums(self) -> int:

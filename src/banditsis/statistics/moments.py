@@ -42,8 +42,6 @@ class Layout(NamedTuple):
     #: whether rows have weights
     weighted: bool = False
     pairwise: bool = False
-    #: whether targets are indicators of classes, whose squares need no sums of their own
-    one_hot: bool = False
 
     @property
     def squares(self) -> int:
@@ -59,7 +57,7 @@ class Layout(NamedTuple):
     def n_presence(self) -> int:
         """Number of lines of :meth:`presence`."""
         n_pairs = self.n_design * (self.n_design + 1) // 2
-        return self.weighted + n_pairs + (self.n_design + (not self.one_hot)) * self.n_targets
+        return self.weighted + n_pairs + (self.n_design + 1) * self.n_targets
 
     @property
     def n_lines(self) -> int:
@@ -74,13 +72,13 @@ class Layout(NamedTuple):
         i, j = triangle(self.n_design)
         pairs = A[:, i] * A[:, j]
         columns = [pairs] if v is None else [np.ones(len(A)), pairs * v[:, None]]
-        columns.append((A[:, :, None] * weighted[:, None, :]).reshape(len(A), -1))
-        return np.column_stack(columns if self.one_hot else [*columns, B * weighted])
+        crossed = (A[:, :, None] * weighted[:, None, :]).reshape(len(A), -1)
+        return np.column_stack([*columns, crossed, B * weighted])
 
     def total(self, A: Floats, B: Floats, weighted: Floats, v: Floats | None) -> Floats:
         """Sums of :meth:`presence` over all rows, in less time."""
         pairs = (A.T @ (A if v is None else A * v[:, None]))[triangle(self.n_design)]
-        own = [] if self.one_hot else np.einsum("ij,ij->j", B, weighted)
+        own = np.einsum("ij,ij->j", B, weighted)
         return np.concatenate([[len(A)] * self.weighted, pairs, (A.T @ weighted).ravel(), own])
 
     def split(self, lines: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -88,8 +86,7 @@ class Layout(NamedTuple):
         a, t = self.n_design, self.n_targets
         ends = np.cumsum([self.weighted, a * (a + 1) // 2, a * t])
         _, pairs, crossed, own = np.split(lines[: self.n_presence], ends)
-        crossed = crossed.reshape(a, t, *lines.shape[1:])
-        return lines[0], pairs, crossed, crossed[0] if self.one_hot else own
+        return lines[0], pairs, crossed.reshape(a, t, *lines.shape[1:]), own
 
 
 class Moments(NamedTuple):
@@ -124,7 +121,9 @@ class Moments(NamedTuple):
     def between(self) -> tuple[Floats, Floats]:
         """The part of the squares that the targets explain, and their number of independent directions."""
         least = SMALLEST_RESIDUAL * self.target_squares
-        return explain(self.targets[triangle(len(least))], self.products, least)
+        elimination = Elimination.start(self.targets[triangle(len(least))]).run(least)
+        found = elimination.residuals(self.products)
+        return np.sum(found * (found / elimination.pivots), axis=0), elimination.rank
 
 
 class Elimination(NamedTuple):
@@ -300,16 +299,6 @@ def whiten(gram: Floats) -> Floats:
     kept = values > SMALLEST_EIGENVALUE * values.max(initial=0.0)
     transform: Floats = (vectors[:, kept] / np.sqrt(values[kept])).T * scale
     return transform
-
-
-def explain(pairs: Floats, products: Floats, least: Floats) -> tuple[Floats, Floats]:
-    """The squares of features that variables explain, and the number of independent ones.
-
-    ``pairs`` are the upper triangles of the variables' Gram matrices; see :class:`Elimination`.
-    """
-    elimination = Elimination.start(pairs).run(least)
-    found = elimination.residuals(products)
-    return np.sum(found * (found / elimination.pivots), axis=0), elimination.rank
 
 
 def contract(first: Floats, second: Floats) -> Floats:
