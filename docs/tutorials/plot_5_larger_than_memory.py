@@ -167,8 +167,8 @@ print(f"share of the cells read: {groups.fraction_read:.0%}")
 # -----------------
 # A cluster on this machine stands for a real one: a scheduler and two worker processes. With a
 # real one, pass its address to ``Client``. ``FileOnWorkers`` is a file that all workers can open.
-# They read the rows and features that a round needs and return sums, so hardly anything but sums
-# is sent.
+# They read the rows and features that a round needs and return sums, which are much smaller than
+# the file.
 
 from distributed import Client
 from distributed.deploy.subprocess import SubprocessCluster
