@@ -74,7 +74,7 @@ types: $(STAMP)
 QUICK := not thread_counts and not any_matrix and not test_planning \
   and not at_the_floor and not at_once and not was_predicted and not float32_cannot_hold \
   and not ten_thousand and not within_the_budget and not by_alpha and not without_association \
-  and not smallest_number and not test_invalid_input and not threads_or_layout
+  and not smallest_number and not test_invalid_input and not depend_on_threads
 
 coverage: $(STAMP)  ## Measure coverage, with kernels run as plain Python
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -k "$(QUICK)" \

@@ -91,3 +91,12 @@ def test_missing_numbers_reach_the_sums(order):
     x[9, 17] = np.nan
     found = sums(x, np.zeros(20, np.float32), Weights.of(rng.standard_normal((24, 2))))
     np.testing.assert_array_equal(np.isnan(found).any(axis=0), np.arange(20) == 17)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_of_an_array_are_read_in_place(order):
+    x = np.asarray(rng.standard_normal((5000, 9)), order=order)
+    columns = ArraySource(x).read_columns(slice(10, 5000), np.array([1, 7]))
+    np.testing.assert_array_equal(columns, x[10:, [1, 7]].T)
+    assert all(column.flags.c_contiguous for column in columns)
+    assert np.shares_memory(columns[0], x) == (order == "F")

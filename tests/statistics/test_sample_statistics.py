@@ -190,12 +190,12 @@ def test_each_round_scores_all_rows_so_far(name):
     assert result.cells_read == plan.rereading().cells
 
 
-def test_the_answer_does_not_depend_on_threads_or_layout(name, layout):
+def test_the_answer_does_not_depend_on_threads(name):
     X, y = make(500, 80)
     y = np.round(y)
     plan = Plan.paper(500, 80, 5)
     expected = screen(X, y, plan, statistic=name, random_state=0, n_jobs=1)
-    found = screen(layout(X), y, plan, statistic=name, random_state=0, n_jobs=3)
+    found = screen(np.asfortranarray(X), y, plan, statistic=name, random_state=0, n_jobs=3)
     np.testing.assert_array_equal(found.scores, expected.scores)
     np.testing.assert_array_equal(found.selected, expected.selected)
 
@@ -351,14 +351,6 @@ def test_invalid_input(name):
             screen(Z, np.round(y > 0), plan, statistic=name, missing=missing)
 
 
-def test_floors_and_intervals_are_not_available():
-    X, y = make(500, 20)
-    result = screen(X, y, Plan.paper(500, 20, 3), statistic="kendall", random_state=0)
-    assert "only known for correlations, not for the statistic 'kendall'" in " ".join(str(result).split())
-    with pytest.raises(ValueError, match="'kendall'"):
-        result.interval()
-
-
 def test_rows_in_stored_order_that_are_sorted_are_noticed(name):
     X, y = make(2000, 10)
     y = np.sort(y > 0.2) if name == "mv" else np.sort(y)
@@ -475,14 +467,15 @@ def test_small_pvalues_of_ranks_hold_without_association(name, kind):
 
 
 @pytest.mark.parametrize("name", PVALUES)
-def test_pvalues_of_the_rows_that_are_present(name):
+def test_pvalues_of_the_rows_that_are_present_and_of_constants(name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 5))
     y = np.round(X[:, 0] + rng.standard_normal(300), 1 if name == "spearman" else 0) + 0.0
     X[rng.random(X.shape) < np.linspace(0, 0.9, 5)] = np.nan
-    result = screen(X, y, Plan.exact(300, 5, 2), statistic=name, missing="pairwise", pvalues=True)
     expected = [PVALUES[name](x[~np.isnan(x)], y[~np.isnan(x)]) for x in X.T]
-    np.testing.assert_allclose(result.pvalues, expected, rtol=1e-9)
+    X = np.column_stack([X, np.where(np.arange(300) % 3, 5.0, np.nan), np.full(300, 5.0)])
+    result = screen(X, y, Plan.exact(300, 7, 2), statistic=name, missing="pairwise", pvalues=True)
+    np.testing.assert_allclose(result.pvalues, [*expected, 1, 1], rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", PVALUES)
@@ -491,16 +484,6 @@ def test_pvalues_are_uniform_without_association(name):
     X, y = rng.standard_normal((1000, 4000)), rng.standard_normal(1000)
     result = screen(X, y, Plan.exact(1000, 4000, 2), statistic=name)
     assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01
-
-
-@pytest.mark.parametrize("name", PVALUES)
-def test_a_constant_has_pvalue_one(name):
-    X, y = make(200, 4)
-    X[:, 2] = 5.0
-    X[::3, 2] = np.nan
-    assert screen(X, y, Plan.exact(200, 4, 2), statistic=name, missing="pairwise").pvalues[2] == 1
-    X[:, 2] = 5.0
-    assert screen(X, y, Plan.exact(200, 4, 2), statistic=name).pvalues[2] == 1
 
 
 def test_chatterjees_pvalues_with_equal_values():
@@ -538,10 +521,3 @@ def test_chatterjee_keeps_the_largest_not_the_most_negative(adaptive):
     if not adaptive:
         assert (result.scores[result.selected] > 0).all()
         np.testing.assert_array_equal(np.argsort(result.ranking), np.argsort(-result.scores, kind="stable"))
-
-
-def test_pvalues_far_below_the_smallest_number():
-    x = np.arange(5000.0)
-    X = np.column_stack([x, -x])
-    result = screen(X, x + 5 * np.cos(x), Plan.exact(5000, 2, 1), statistic="kendall")
-    assert (result.log10_pvalues < -1000).all()
