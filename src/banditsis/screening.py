@@ -57,6 +57,7 @@ def screen(
     missing: str = "raise",
     covariates: Any = None,
     sample_weight: Any = None,
+    by: Any = None,
     pvalues: bool = False,
     avoid_redundancy: bool | int = False,
     n_jobs: int | None = None,
@@ -109,6 +110,10 @@ def screen(
         Weights of the rows, 0 or more, for "pearson", "anova", "logistic", "poisson" and "cox": scores and
         p-values are those of weighted least squares and weighted score tests. Only their ratios matter. Rows
         of weight 0 are left out. Detection floors, intervals and guarantees are not known for weighted rows.
+    by : array-like of shape (n,), optional
+        Period of each row, such as its month, for "chi2", "information_value" and "mutual_information". The
+        result has further columns, ``annotations``: the score of each feature in each period, and its
+        population stability index between the first period and each other.
     pvalues : bool
         Whether to read the selected features in full at the end, for exact scores and p-values. A run that
         reads every row, or has a single step, has p-values without this, except small ones of features that
@@ -142,7 +147,7 @@ def screen(
     >>> screen(X, y, Plan.paper(5000, 200, 2, alpha=1.0), random_state=0).selected
     array([ 5, 17])
     """
-    paired = pair_rows(X, y=y, covariates=covariates, sample_weight=sample_weight)
+    paired = pair_rows(X, y=y, covariates=covariates, sample_weight=sample_weight, by=by)
     source, y = open_features(X), paired.pop("y")
     check_shape(source)
     kind, notes = _choose_statistic(statistic, y)
@@ -217,9 +222,9 @@ def _choose_statistic(statistic: StatisticLike, y: Any) -> tuple[Any, list[str]]
 
 
 def _check_given(
-    n: int, kind: Any, pairwise: bool, remarks: Sequence[str], covariates: Any, sample_weight: Any
+    n: int, kind: Any, pairwise: bool, remarks: Sequence[str], covariates: Any, sample_weight: Any, by: Any
 ) -> Given:
-    """Check the covariates and the weights of n rows, and find the rows in which they are known."""
+    """Check what is given for n rows, and find the rows in which it is known."""
     rows, values, weights, notes = None, None, None, [*remarks]
     if sample_weight is not None and (checked := check_sample_weight(sample_weight, n)) is not None:
         if not kind.adjusts:
@@ -234,7 +239,10 @@ def _check_given(
             known = np.zeros(n, bool)
             known[complete] = True
             rows = known if rows is None else rows & known
-    return Given(rows, values, weights, notes)
+    by = None if by is None else np.asarray(by)
+    if by is not None and by.shape != (n,):
+        raise ValueError(f"by must have a value for each of the {n:,} rows, got the shape {by.shape}.")
+    return Given(rows, values, weights, by, notes)
 
 
 def _check_responses(kind: Any, y: Any, n: int, pairwise: bool) -> Responses:

@@ -16,6 +16,7 @@ from banditsis.core.formatting import count, were
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.core.progress import clock, status
 from banditsis.core.validation import raise_nonfinite
+from banditsis.engine.counts import CountState
 from banditsis.engine.evidence import MAX_FEATURES, measure_unread, measure_variance_inflation
 from banditsis.engine.exchangeability import warn_if_not_exchangeable
 from banditsis.engine.flags import flag_features
@@ -33,10 +34,10 @@ from banditsis.results.features import LEAKAGE
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MIN_PRESENT, Effects, Statistic, is_mostly_missing
+from banditsis.statistics.binned import BinnedStatistic
 from banditsis.statistics.linear import LinearStatistic
-from banditsis.statistics.sample import SampleStatistic
 
-State: TypeAlias = "SumState | RereadState"
+State: TypeAlias = "SumState | RereadState | CountState"
 #: Scores that are worth another thread.
 SCORES_OF_THREAD = 1 << 15
 #: One feature is enough for a message, so only these are read again to find a value that is not finite.
@@ -96,7 +97,9 @@ def _start(
     source: Source, statistic: Statistic, rows: Rows, strata: Strata, columns: Columns = None
 ) -> State:
     """No sums yet."""
-    kind: Any = RereadState if isinstance(statistic, SampleStatistic) else SumState
+    kind: Any = SumState
+    if not isinstance(statistic, LinearStatistic):
+        kind = CountState if isinstance(statistic, BinnedStatistic) else RereadState
     started: State = kind.start(source, statistic, rows, strata, columns)
     return started
 
@@ -237,8 +240,10 @@ def _describe_missing(result: ScreeningResult, state: State, k: int, present: Fl
 
 
 def add_effects(found: Found, k: int) -> ScreeningResult:
-    """Add the effect sizes of the selected features."""
+    """Add the effect sizes of the selected features, or their bins."""
     result, left = found.results[k], found.left[k]
+    if isinstance(found.state, CountState):
+        return found.state.describe(result)
     order = np.argsort(np.argsort(result.selected))  # from the order of features to that of the result
     effects = found.state.effects(k, left, result.scores[np.sort(result.selected)])
     if effects is None:

@@ -55,6 +55,8 @@ class Given(NamedTuple):
     #: as numbers
     covariates: Array | None = None
     sample_weight: Array | None = None
+    #: the period of each row
+    by: Array | None = None
     notes: Sequence[str] = ()
 
 
@@ -262,7 +264,7 @@ def _make_run(
     """The run of responses that are known in the same rows."""
     notes = [*source.notes, *given.notes]
     values = responses.take(rows, members) if settings.statistic.n_columns == 1 else responses.values
-    covariates, weights = given.covariates, given.sample_weight
+    covariates, weights, by = given.covariates, given.sample_weight, given.by
     if rows is not None:
         if len(rows) < MIN_ROWS:
             raise ValueError(
@@ -273,19 +275,23 @@ def _make_run(
         notes = [describe_unknown(n_unknown)] * (n_unknown > 0) + notes
         source = take_original_rows(source, rows)
         values = values if settings.statistic.n_columns == 1 else values[rows]
-        covariates, weights = (part if part is None else part[rows] for part in (covariates, weights))
+        parts = covariates, weights, by
+        covariates, weights, by = (part if part is None else part[rows] for part in parts)
     if (order := source.original_rows) is not None:  # from here on, everything is in the stored order
         values = values[order]
-        covariates, weights = (part if part is None else part[order] for part in (covariates, weights))
+        covariates, weights, by = (
+            part if part is None else part[order] for part in (covariates, weights, by)
+        )
     if responses.values.shape[1] > settings.statistic.n_columns:
         _raise_if_constant(values, members)
     statistic = settings.statistic.bind(values, settings.missing == "pairwise")
     basis = None if covariates is None else find_basis(covariates, source.dtype)
-    notes += () if basis is None else basis.notes
+    notes += statistic.notes if basis is None else basis.notes
     statistic = statistic.given(basis if basis is not None and basis.rank else None, weights)
     if statistic.n_responses > len(members):  # each class is a response
         members = list(range(statistic.n_responses))
         settings = replace(settings, responses=list(map(str, statistic.positive)))
+    statistic = statistic if by is None else statistic.by_period(by)
     made, row_order, strata, remarks = choose_design(source, statistic, plan, settings)
     return Run(members, source, statistic, made, row_order, strata, settings, [*notes, *remarks])
 

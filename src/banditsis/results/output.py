@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from banditsis.core.arrays import Array
 from banditsis.results.evidence import About, Evidence, Round
 from banditsis.statistics.base import Effects
 from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, KnownPvalues, NormalNull
-
-if TYPE_CHECKING:
-    from banditsis.results.features import Features
 
 R = TypeVar("R")
 #: Stands for the logarithm of 0 among the selected features; JSON has no infinity.
@@ -88,12 +85,13 @@ def to_record(result: Any, full: bool) -> dict[str, Any]:
     if hasattr(result, "results"):
         records = [to_record(one, full) for one in result.results]
         return {"responses": dict(zip(result.names, records, strict=True))}
-    columns = to_lists(result.features)
+    columns = to_lists(result.features.columns)
     record: dict[str, Any] = {
         "features": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         "rounds": [dataclasses.asdict(r) for r in result.rounds],
         "detection_floor": None if result.evidence.no_floor_reason else result.detection_floor(),
         "undecided": result.undecided.tolist(),
+        "bins": to_lists(result.bins),
         **{name: getattr(result, name) for name in SUMMARY},
         **{name: getattr(result.evidence, name) for name in EVIDENCE},
         **vars(result.about),
@@ -146,9 +144,9 @@ def _make(kind: type[R], record: Mapping[str, Any]) -> R:
     return result
 
 
-def to_lists(features: Features) -> dict[str, list[Any]]:
+def to_lists(columns: Mapping[str, Array]) -> dict[str, list[Any]]:
     """The columns of a table for JSON, which has neither NaN nor infinity."""
-    return {name: list(map(to_finite, values.tolist())) for name, values in features.columns.items()}
+    return {name: list(map(to_finite, values.tolist())) for name, values in columns.items()}
 
 
 def to_finite(value: Any) -> Any:

@@ -60,6 +60,10 @@ class ScreeningResult(Output):
         not counted as clearly associated, and "distinct integers" for what may be an id; see :doc:`/tables`.
     cells_reread : int
         Cells that were read again to check small p-values or to compute correlations among candidates.
+    bins : dict of str to ndarray
+        Columns of a table with a row for each bin of the selected features, for statistics such as "chi2":
+        index of the feature, whether the bin is that of missing cells, where it begins (included) and ends
+        (NaN if it has no end), rows of each class, and its weight of evidence if there are two classes.
     near_duplicates : dict of int to ndarray of int
         For a selected feature, the candidates with \|r\| > 0.95 that it stands for.
     correlation : ndarray of shape (selected, selected) or None
@@ -99,6 +103,7 @@ class ScreeningResult(Output):
     undecided: Indices = field(default_factory=lambda: np.arange(0))
     flags: Mapping[int, str] = field(default_factory=dict)
     cells_reread: int = 0
+    bins: Mapping[str, Array] = field(default_factory=dict)
     near_duplicates: Mapping[int, Indices] = field(default_factory=dict)
     correlation: Floats | None = None
     evidence: Evidence = field(default_factory=Evidence)

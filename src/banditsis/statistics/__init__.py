@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from banditsis.core.validation import check_choice
 from banditsis.statistics.base import Statistic
+from banditsis.statistics.binned import BinnedStatistic, Chi2, InformationValue, MutualInformation
 from banditsis.statistics.cox import Cox
 from banditsis.statistics.dependence import Distance, MeanVariance, Sirs
 from banditsis.statistics.families import Anova, Pearson
@@ -16,7 +17,7 @@ from banditsis.statistics.sample import SampleStatistic
 from banditsis.statistics.weights import Weights
 from banditsis.statistics.wilcoxon import Wilcoxon
 
-STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic]] = {
+STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic] | type[BinnedStatistic]] = {
     "pearson": Pearson,
     "anova": Anova,
     "logistic": Logistic,
@@ -29,21 +30,30 @@ STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic]] = {
     "sirs": Sirs,
     "mv": MeanVariance,
     "wilcoxon": Wilcoxon,
+    "chi2": Chi2,
+    "information_value": InformationValue,
+    "mutual_information": MutualInformation,
 }
 
-#: A name, a class, or a sample statistic that was created with settings.
-StatisticLike: TypeAlias = "str | type[LinearStatistic] | type[SampleStatistic] | SampleStatistic"
+#: A statistic that was created with settings.
+WithSettings: TypeAlias = "SampleStatistic | BinnedStatistic"
+#: A name, a class, or a statistic that was created with settings.
+StatisticLike: TypeAlias = "str | type[Statistic] | WithSettings"
 
 __all__ = [
     "STATISTICS",
     "Anova",
+    "BinnedStatistic",
     "Chatterjee",
+    "Chi2",
     "Cox",
     "Distance",
+    "InformationValue",
     "Kendall",
     "LinearStatistic",
     "Logistic",
     "MeanVariance",
+    "MutualInformation",
     "Pearson",
     "Poisson",
     "SampleStatistic",
@@ -57,15 +67,17 @@ __all__ = [
 ]
 
 
-def find_statistic(statistic: StatisticLike, n_classes: int = 0) -> type[LinearStatistic] | SampleStatistic:
-    """Look up a statistic: the class of a linear statistic, or a sample statistic with its settings.
+def find_statistic(statistic: StatisticLike, n_classes: int = 0) -> type[LinearStatistic] | WithSettings:
+    """Look up a statistic: the class of a linear statistic, or another statistic with its settings.
 
     "auto" depends on the number of classes of the response, 0 for numbers; it never rereads rows. Two classes
     have a signed score, the correlation with the indicator of one of them.
     """
-    if isinstance(statistic, SampleStatistic):
+    if isinstance(statistic, (SampleStatistic, BinnedStatistic)):
         return statistic
     if not (isinstance(statistic, type) and issubclass(statistic, Statistic)):
         name = check_choice("statistic", statistic, ("auto", *STATISTICS))
         statistic = STATISTICS[name if name != "auto" else "pearson" if n_classes in (0, 2) else "anova"]
-    return statistic() if issubclass(statistic, SampleStatistic) else statistic
+    if issubclass(statistic, LinearStatistic):
+        return statistic
+    return cast(WithSettings, statistic())

@@ -57,6 +57,8 @@ class Statistic(ABC):
     #: Why small p-values are not checked although they assume normal data.
     unchecked_pvalues: str | None = None
 
+    #: What the result should say about the response.
+    notes: tuple[str, ...] = ()
     #: Label of each response that counts as 1, with which positive scores go; None for numbers.
     positive: Array | None = None
     #: The responses, of shape (n, q); not copied.
@@ -104,6 +106,13 @@ class Statistic(ABC):
             covariates=covariates,
             sample_weight=sample_weight,
             is_correlation=self.is_correlation and sample_weight is None,
+        )
+
+    def by_period(self, values: Any) -> Self:
+        """The statistic with scores for each period, given the values of the rows."""
+        raise ValueError(
+            f"statistic {self.name!r} has no scores by period; use 'chi2', 'information_value' or "
+            "'mutual_information', or omit by."
         )
 
     def constant_responses(self, rows: Rows) -> list[int]:

@@ -16,6 +16,8 @@ from banditsis.core.parallel import map_in_threads
 SMALL, TINY = 1e-3, 1e-250
 #: Nodes and weights of Gauss-Laguerre quadrature.
 LAGUERRE = np.polynomial.laguerre.laggauss(4)
+#: Of a continued fraction that has full precision below ``TINY``.
+FRACTION_LEVELS = 60
 #: P-values that a thread computes at once.
 PVALUES_AT_ONCE = 1 << 14
 METHODS = ("bh", "by", "holm", "bonferroni")
@@ -200,6 +202,24 @@ class CorrectedNull(NullDistribution):
         log10[log10 <= self.unknown] = np.nan
         log10[self.features] = self.log10
         return log10
+
+
+def log10_chi2_tail(square: Floats, freedom: Floats) -> Floats:
+    """Decimal logarithms of the probabilities that χ² is larger; 0 without degrees of freedom."""
+    a, x = np.divide(freedom, 2), np.divide(square, 2)
+    with np.errstate(divide="ignore"):
+        log = np.where(a == 0, 0.0, np.log(special.gammaincc(a, x)))
+    tiny = log < np.log(TINY)
+    log[tiny] = _log_gamma_tail(a[tiny], x[tiny])
+    return np.asarray(log / np.log(10))
+
+
+def _log_gamma_tail(a: Floats, x: Floats) -> Floats:
+    """Logarithm of the incomplete gamma function Q(a, x) in the far tail, by a continued fraction."""
+    fraction = x + 2 * FRACTION_LEVELS + 1 - a
+    for k in range(FRACTION_LEVELS, 0, -1):
+        fraction = x + 2 * k - 1 - a - k * (k - a) / fraction
+    return np.asarray(a * np.log(x) - x - special.gammaln(a) - np.log(fraction))
 
 
 def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:

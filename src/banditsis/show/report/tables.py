@@ -42,7 +42,7 @@ def list_features(result: ScreeningResult, max_listed: int) -> dict[str, Any]:
         # Two digits of a p-value of 1e-5000 need more digits of its logarithm.
         "columns": {
             name: [_rounded(value, 8 if "log10" in name else 6) for value in values]
-            for name, values in to_lists(features).items()
+            for name, values in to_lists(features.columns).items()
         },
     }
 

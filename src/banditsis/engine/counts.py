@@ -1,0 +1,232 @@
+"""Counts: what the rows read so far say about the features that are left, for binned statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from banditsis import kernels
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, split_at, spread
+from banditsis.core.parallel import Workers, map_in_threads
+from banditsis.engine.sampling import Strata
+from banditsis.engine.state import Positions, Scored
+from banditsis.results.result import ScreeningResult
+from banditsis.sources.base import Source
+from banditsis.sources.blocks import cut
+from banditsis.sources.products import flatten
+from banditsis.statistics.base import is_mostly_missing
+from banditsis.statistics.binned import BinnedStatistic, weights_of_evidence
+from banditsis.statistics.null_distributions import KnownPvalues
+
+#: Rows from which bins are found, and the number of blocks of rows that they are from, if rows are in blocks.
+PILOT_ROWS, PILOT_BLOCKS = 4096, 64
+#: Cells of a tile, its columns if cells are stored by column or not, and features scored together.
+CELLS_IN_TILE, COLUMNS_BY_COLUMN, COLUMNS_BY_ROW, FEATURES_AT_ONCE = 1 << 22, 64, 1024, 1 << 12
+
+
+@dataclass(frozen=True)
+class CountState:
+    """Tables of counts of the features that one response has left; has the methods of ``SumState``."""
+
+    source: Source
+    statistic: BinnedStatistic
+    columns: Columns
+    #: where bins begin, shape (edges, features), in the dtype in which cells are compared
+    edges: Array
+    #: features × bins × (periods × classes)
+    counts: Array
+    #: features that may have infinite cells
+    infinite: Array
+    n_read: int = 0
+
+    @classmethod
+    def start(
+        cls, source: Source, statistic: BinnedStatistic, rows: Rows, strata: Strata, columns: Columns = None
+    ) -> CountState:
+        """No counts yet; bins are those of the rows of the first step."""
+        p = source.shape[1] if columns is None else len(columns)
+        dtype = np.float32 if np.can_cast(source.dtype, np.float32) else np.float64
+        unrolled = kernels.bins.UNROLLED
+        edges = np.full((-(-statistic.n_bins // unrolled) * unrolled, p), np.nan, dtype)
+        pilot = _pilot_rows(source, rows)
+
+        def find_edges(part: slice) -> None:
+            block = source.read(pilot, part if columns is None else columns[part])
+            values = np.sort(np.array(block.T, dtype, order="C"), axis=1)
+            found = np.full((len(edges), len(values)), np.nan, dtype)
+            kernels.bins.find_edges(values, statistic.n_bins, found)
+            edges[:, part] = found
+
+        parts: list[Any] = list(cut(slice(0, p), CELLS_IN_TILE // PILOT_ROWS // 4, source.chunk[1]))
+        map_in_threads(find_edges, parts)
+        counts = np.zeros((p, len(edges) + 1, statistic.n_periods * statistic.n_classes), np.uint32)
+        return cls(source, statistic, columns, edges, counts, np.zeros(p, bool))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of features that are left."""
+        return len(self.counts)
+
+    def n_new(self, rows: Rows) -> int:
+        """Number of rows that a round with some new rows reads."""
+        return count_rows(rows)
+
+    def features(self, positions: Array | slice) -> Indices:
+        """Indices of the features at some positions."""
+        return (np.arange(self.n_columns) if self.columns is None else self.columns)[positions]
+
+    def add(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> CountState:
+        """Count new rows, in place."""
+
+        def finish(tile: _Tile) -> None:
+            self.counts[tile.place] += tile.counts
+            self.infinite[tile.place] |= tile.has_infinite
+            tick(count_rows(tile.rows) * len(tile.counts))
+
+        workers.run_in_order(self._tiles(rows), _Tile.run, finish, 4 * workers.n_jobs)
+        return replace(self, n_read=self.n_read + count_rows(rows))
+
+    def _tiles(self, rows: Rows) -> Iterator[_Tile]:
+        """Tiles of whole chunks; they do not depend on the number of threads."""
+        source, p = self.source, self.n_columns
+        height, across = source.chunk
+        widest = COLUMNS_BY_COLUMN if source.by_row is False else COLUMNS_BY_ROW
+        width = min(p, max(across, min(widest, CELLS_IN_TILE // max(1024, height))))
+        for some in cut(rows, max(1, CELLS_IN_TILE // width), height):
+            cells, end = self.statistic.cells(some), 0
+            for columns in cut(slice(0, p) if self.columns is None else self.columns, width, across):
+                place = slice(end, end := end + count_rows(columns))
+                counts = np.zeros_like(self.counts[place])
+                yield _Tile(source, some, columns, place, self.edges[:, place], cells, counts)
+
+    def find_nonfinite(self) -> Indices:
+        """Features with cells that cannot be used."""
+        bad = self.infinite if self.statistic.pairwise else self.infinite | self.counts[:, 0].any(axis=1)
+        return self.features(np.flatnonzero(bad))
+
+    @property
+    def n_present(self) -> Floats:
+        """Number of rows in which each feature is present."""
+        return np.asarray(self.n_read - self.counts[:, 0].sum(axis=1, dtype=np.float64))
+
+    def tables(self, positions: Any, period: int | None = None) -> Floats:
+        """Counts of some features by bin and class, in one period or all.
+
+        All cells of a mostly missing feature count as missing.
+        """
+        counts = self.counts[positions]
+        by_period = counts.reshape(*counts.shape[:2], self.statistic.n_periods, -1)
+        tables = by_period.sum(axis=2, dtype=np.float64) if period is None else by_period[:, :, period] * 1.0
+        few = is_mostly_missing(self.n_present[positions], self.n_read, self.statistic.min_present)
+        tables[few, 0] = tables[few].sum(axis=1)
+        tables[few, 1:] = 0.0
+        return np.asarray(tables)
+
+    def evaluate(self, period: int | None = None) -> Floats:
+        """The lines of the statistic for all features."""
+        parts = cut(slice(0, self.n_columns), FEATURES_AT_ONCE, 1)
+        lines = map_in_threads(lambda part: self.statistic.evaluate(self.tables(part, period)), parts)
+        return np.concatenate(lines, axis=1)
+
+    def score(self, response: int, left: Positions) -> Scored:
+        """The scores of all features that are left."""
+        lines = self.evaluate()
+        present = self.n_present if self.statistic.pairwise else None
+        null = KnownPvalues(lines[1]) if self.statistic.returns_pvalues else None
+        return Scored(lines[0], null, present)
+
+    def missingness(self, response: int) -> None:
+        """Not known."""
+
+    def take(self, positions: Indices) -> CountState:
+        """Keep the features at some positions."""
+        return replace(
+            self,
+            columns=self.features(positions),
+            edges=self.edges[:, positions],
+            counts=self.counts[positions],
+            infinite=self.infinite[positions],
+        )
+
+    def describe(self, result: ScreeningResult) -> ScreeningResult:
+        """Add the bins of the selected features, and the scores and the stability of each period."""
+        added = self._drift(result.n_features) if self.statistic.periods is not None else {}
+        selected = np.searchsorted(self.features(slice(None)), result.selected)
+        return replace(result, bins=self._bins(selected), annotations={**result.annotations, **added})
+
+    def _drift(self, n_features: int) -> dict[str, Floats]:
+        """Score of each period, and population stability index of each but the first; NaN if not known."""
+        statistic, columns, features = self.statistic, dict[str, Floats](), self.features(slice(None))
+        assert statistic.periods is not None
+
+        def add(name: str, values: Floats) -> None:
+            columns[name] = np.full(n_features, np.nan)
+            columns[name][features] = values
+
+        for period, label in enumerate(statistic.periods):
+            add(f"score {label}", self.evaluate(period)[0])
+        by_period = self.counts.reshape(*self.counts.shape[:2], statistic.n_periods, -1)
+        in_period = by_period.sum(axis=3, dtype=np.float64)
+        for period, label in enumerate(statistic.periods[1:], start=1):
+            add(f"psi {label}", weights_of_evidence(in_period[:, :, [0, period]])[1].sum(axis=1))
+        return columns
+
+    def _bins(self, positions: Indices) -> dict[str, Array]:
+        """One row for each bin of some features that has rows or begins at an edge."""
+        tables, edges = self.tables(positions), self.edges[:, positions].T
+        begins = np.pad(edges, [(0, 0), (1, 0)], constant_values=np.nan)  # bin 0 is that of missing cells
+        ends = np.pad(edges[:, 1:], [(0, 0), (1, 1)], constant_values=np.nan)
+        feature, k = np.nonzero(~np.isnan(begins) | tables.any(axis=2))
+        low, high = begins[feature, k].astype(np.float64), ends[feature, k].astype(np.float64)
+        columns: dict[str, Array] = {
+            "feature": self.features(positions)[feature],
+            "missing": k == 0,
+            "low": np.where(np.isinf(low), np.nan, low),
+            "high": high,
+        }
+        labels = self.statistic.labels[0]
+        columns |= {f"rows {label}": tables[feature, k, c].astype(np.intp) for c, label in enumerate(labels)}
+        if len(labels) == 2:
+            columns["woe"] = weights_of_evidence(tables)[0][feature, k]
+        return columns
+
+
+@dataclass
+class _Tile:
+    """Cells that are counted together, and where the counts belong."""
+
+    source: Source
+    rows: Rows
+    columns: Indices | slice
+    place: slice
+    edges: Array
+    #: of each row, which of the periods × classes
+    cells: Array
+    counts: Array
+    has_infinite: bool = False
+
+    def run(self) -> None:
+        """Read the cells and count them."""
+        block, edges = self.source.read(self.rows, self.columns), np.ascontiguousarray(self.edges)
+        by_row = abs(block.strides[1]) <= abs(block.strides[0])
+        flat, along = flatten(block), block.strides[1 if by_row else 0]
+        if flat is None or block.dtype != edges.dtype or along != block.itemsize:
+            block = np.array(block, edges.dtype, order="C" if by_row else "F")
+            flat = flatten(block)
+        assert flat is not None
+        bins, table = kernels.bins, self.counts.reshape(len(self.counts), -1)
+        starts = np.arange(block.shape[0 if by_row else 1]) * flat.stride[0 if by_row else 1]
+        count = bins.count_by_row if by_row else bins.count_by_column
+        self.has_infinite = count(flat.memory, starts, edges, self.cells, table) > 0
+
+
+def _pilot_rows(source: Source, rows: Rows) -> Indices:
+    """Evenly spaced rows, from evenly spaced blocks if rows are stored in blocks."""
+    if source.block_rows == 1:
+        return spread(rows, PILOT_ROWS)
+    parts = [part for _, part in split_at(rows, source.block_edges())]
+    chosen = [parts[k] for k in spread(slice(0, len(parts)), PILOT_BLOCKS)]
+    return np.concatenate([spread(part, -(-PILOT_ROWS // len(chosen))) for part in chosen])
