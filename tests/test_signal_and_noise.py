@@ -121,7 +121,7 @@ def test_one_criterion_for_selected_and_for_marked_features():
     assert result.to_frame()["associated"].all()
     for text in (str(result), result.to_html(), result._repr_html_()):
         assert sentence in text
-        assert "indistinguishable from noise" not in text
+        assert "are unclear" not in text
         assert "clearly associated" not in text
         assert "after Holm's correction" not in text
     adaptive = BanditSIS(fdr=0.05, alpha=0.5, random_state=0).fit(X, y).result_
@@ -157,7 +157,7 @@ def test_the_sentence_about_signals():
     clear = len(result.associated)
     assert 0 < clear < 12
     others = "the other one is" if clear == 11 else f"the other {12 - clear} are"
-    sentence = f"{clear} of 12 clearly associated; {others} indistinguishable from noise."
+    sentence = f"{clear} of 12 clearly associated; {others} unclear."
     assert describe_answer(result) == sentence
     assert sentence in str(result)
     assert result.to_frame()["associated"].sum() == clear
@@ -227,7 +227,7 @@ def test_p_values_of_many_selected_features_are_checked_only_on_request(monkeypa
     assert np.isnan(many.pvalues).all()
     assert any("small p-values of 30 features are not available" in note for note in many.notes)
     assert "which of them are clearly associated is not known: set pvalues=True" in describe_answer(many)
-    assert "indistinguishable" not in str(many)
+    assert "unclear" not in str(many)
     assert len(asked.associated) == 6
     many.to_html(), many.to_frame()
 

@@ -20,7 +20,7 @@ def test_a_readable_result(folder):
     assert f"{folder / 'x.npy'}: 4,000 rows, 60 features\n" in result.stdout
     assert re.search(r"y.npy: mean -?0\.\d+, from -[\d.]+ to [\d.]+\n", result.stdout)
     assert re.search(r"rank +feature +score +95% interval\n +1 +x(7|42) .* clear\n", result.stdout)
-    assert "2 of 5 clearly associated; the other 3 are indistinguishable from noise.\n" in result.stdout
+    assert "2 of 5 clearly associated; the other 3 are unclear.\n" in result.stdout
     assert re.search(r"\n[\d.]+% of the cells were read\. Detection floor: 0\.", result.stdout)
     assert "y.npy was taken in row order." in result.stdout
 
@@ -51,7 +51,7 @@ def test_the_first_command(tmp_path, monkeypatch):
     assert {"f7", "f3"} <= set(clear) <= {"f7", "f3", "city=Oslo", "city=Bergen", "city=Tromsø"}
     assert re.fullmatch(r"[\d.]+e-\d{3}", rows["f7"][4])  # and not 0
     n = len(clear)
-    assert rest[8] == f"{n} of 8 clearly associated; the other {8 - n} are indistinguishable from noise."
+    assert rest[8] == f"{n} of 8 clearly associated; the other {8 - n} are unclear."
     assert rest[9].startswith("All rows were read, because that is about as fast")
     assert len(rest) - 10 <= 3
     report = (tmp_path / "out.html").read_text("utf-8")

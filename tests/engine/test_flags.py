@@ -107,7 +107,7 @@ def test_flagged_features_are_not_findings():
     leak = with_column(CASES + rng.normal(0, 0.05, N))
     result = SIS(8).fit(leak, CASES * 1.0).result_
     assert set(result.associated) == {0, 4}  # x3 before the column was added
-    sentence = "1 of 8 clearly associated; 1 possible leakage; the other 6 are indistinguishable from noise."
+    sentence = "1 of 8 clearly associated; 1 possible leakage; the other 6 are unclear."
     assert describe_answer(result) == sentence
     assert sentence in result.to_html()
     assert describe_answer(SIS(1).fit(leak, CASES * 1.0).result_) == (

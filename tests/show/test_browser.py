@@ -112,7 +112,7 @@ def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
     assert (result.adjusted_pvalues[[5, 40, 41]] == 0).all()
     result.to_html(tmp_path / "sorted.html")
     visit(browser, tmp_path / "sorted.html")
-    assert browser.run(CELLS.format(7))[0] == "● leakage?"
+    assert browser.run(CELLS.format(7))[0] == "▲ leakage?"
     best = ["x5", "x40", "x41"]
     for column in (5, 6):
         browser.click(head(column))
@@ -216,7 +216,7 @@ def test_fits_a_phone_and_prints(browser, tmp_path, pvalues):
     browser.pdf(tmp_path / "report.pdf")
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
     assert browser.run(CELLS.format(INTERVAL))[0].startswith("+")
-    assert browser.run(CELLS.format(EVIDENCE + 2 * pvalues))[0] == "●"
+    assert browser.run(CELLS.format(EVIDENCE + 2 * pvalues))[0] == "● clear"
     assert browser.complaints() == []
 
 

@@ -74,7 +74,7 @@ def test_scores(result):
     axes = plots.scores(result)
     clear = np.isin(result.selected, result.associated)
     assert clear.sum() == 2
-    for label, chosen in (("clearly associated", clear), ("indistinguishable from noise", ~clear)):
+    for label, chosen in (("clearly associated", clear), ("unclear", ~clear)):
         points = marks(axes, label)
         np.testing.assert_array_equal(points.get_xdata(), result.scores[result.selected[chosen]])
         np.testing.assert_array_equal(points.get_ydata(), 1 + np.flatnonzero(chosen))

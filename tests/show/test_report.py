@@ -112,7 +112,7 @@ def test_the_answer_comes_first(result):
         "<dt>Size</dt><dd>2,000 rows × 60 features</dd>",
         "<dt>Statistic</dt><dd>Pearson",
         "<dt>Date</dt><dd>2026-11-16 05:00:00 UTC</dd>",
-        '<p class="answer">2 of 6 clearly associated; the other 4 are indistinguishable from noise.</p>',
+        '<p class="answer">2 of 6 clearly associated; the other 4 are unclear.</p>',
         '<table class="ranked">',
         "<h2>Features</h2>",
         "<h2>The best features and the response</h2>",
@@ -128,9 +128,9 @@ def test_the_answer_comes_first(result):
 def test_signal_and_noise_have_different_marks(result):
     """Each row of the chart says what is known of its feature by its class, which sets shape and colour."""
     (chart,) = re.findall(r'<table class="ranked">(.*?)</table>', result.to_html(), re.DOTALL)
-    rows = re.findall(r'<tr class="(signal|noise|unknown)"><th scope="row" title="([^"]+)">', chart)
+    rows = re.findall(r'<tr class="(signal|unclear|leak|unknown)"><th scope="row" title="([^"]+)">', chart)
     clear = set(result.associated.tolist())
-    assert rows == [("signal" if k in clear else "noise", f"x{k}") for k in result.selected]
+    assert rows == [("signal" if k in clear else "unclear", f"x{k}") for k in result.selected]
     assert chart.count('class="interval"') == 6
     assert chart.count("<circle") == 2
     cutoff = result.rounds[-1].cutoff
@@ -174,7 +174,7 @@ def test_shows_rounds_settings_and_reliability(result):
         *(f"<dt>{key} version</dt><dd>{value}</dd>" for key, value in result.about.versions.items()),
         *(f"<td>{r.n_rows:,}</td>" for r in result.rounds),
         "<dt>Seed</dt><dd>0</dd>",
-        "<dt>Dropped per round</dt><dd>0.5</dd>",
+        "<dt>Surplus dropped per round</dt><dd>0.5</dd>",
         "<code>a &lt;b&gt;</code>",
     ):
         assert part in text
@@ -248,7 +248,7 @@ def test_kinds_of_plots(values, response):
     assert "nan" not in plot
     assert "<b>" not in plot
     points = np.array(re.findall(r"M(-?\d+) (-?\d+)h0", plot), float)
-    assert ((points >= [34, 6]) & (points <= [196, 110])).all()
+    assert ((points >= [42, 6]) & (points <= [204, 110])).all()
 
 
 def test_means_of_classes():
@@ -284,7 +284,7 @@ def test_rare_classes_are_drawn():
     rare = tall[[17, 9000, 19_999]][:, result.selected]
     np.testing.assert_array_equal(np.sort(sample.plotted[sample.y == "case"], axis=0), np.sort(rare, axis=0))
     text = result.to_html(X=tall, y=labels)
-    assert "A random sample of 253 rows, at most 250 of each class. The vertical axis is the feature" in text
+    assert "A random sample of 253 rows, at most 250 of each class; the line connects means." in text
 
 
 def test_survival_times_and_interactions():
@@ -293,7 +293,7 @@ def test_survival_times_and_interactions():
     event = rng.random(2000) < 0.2
     result = screen(X, np.column_stack([time, event]), Plan.exact(2000, 60, 3), statistic="cox")
     text = result.to_html(X=X, y=np.column_stack([time, event]))
-    assert f"A random sample of {event.sum():,} rows with an event." in text
+    assert f"A random sample of {event.sum():,} rows with an event; the line" in text
     source = Interactions(X[:, :9])
     result = screen(source, Y, Plan.paper(*source.shape, 4), random_state=1)
     assert Page(result.to_html(X=source, y=Y)).count("figure") == 4

@@ -57,17 +57,17 @@ class Features:
 
     @property
     def evidence(self) -> list[str]:
-        """What is known about each of the selected features: "signal", "noise" or "unknown"."""
-        if "associated" not in self:
-            return ["unknown"] * len(self)
-        return ["signal" if clear else "noise" for clear in self["associated"]]
+        """What is known about each of the selected features: "signal", "unclear", "unknown" or "leak"."""
+        known = ["unknown"] * len(self)
+        if "associated" in self:
+            known = ["signal" if clear else "unclear" for clear in self["associated"]]
+        return ["leak" if flag == LEAKAGE else kind for flag, kind in zip(self["flag"], known, strict=True)]
 
     @property
     def words(self) -> list[str]:
-        """The evidence on each of the selected features in a word, and whether it may be leakage."""
-        words = {"signal": self.found, "noise": "unclear", "unknown": ""}
-        pairs = zip(self["flag"], self.evidence, strict=True)
-        return ["leakage?" if flag == LEAKAGE else words[kind] for flag, kind in pairs]
+        """The evidence on each of the selected features in a word."""
+        words = {"signal": self.found, "unclear": "unclear", "unknown": "", "leak": "leakage?"}
+        return [words[kind] for kind in self.evidence]
 
     def texts(self) -> dict[str, list[str]]:
         """The columns for readers, with their headings: score, interval, p, q, present rows and evidence."""

@@ -59,8 +59,7 @@ def describe_answer(result: ScreeningResult) -> str:
     else:
         rest = n - clear - n_leaks
         others = f"all {n:,} are" if rest == n else f"the other {rest:,} {'is' if rest == 1 else 'are'}"
-        noise = f"{others} indistinguishable from noise" if rest else ""
-        parts = [f"{clear:,} of {n:,} clearly associated", leaks, noise]
+        parts = [f"{clear:,} of {n:,} clearly associated", leaks, f"{others} unclear" if rest else ""]
     return "; ".join(filter(None, parts)) + "."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from banditsis.results.features import LEAKAGE
 from banditsis.results.result import ScreeningResult
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ UNREAD = "#f4f4f4"
 def evidence_labels(result: ScreeningResult) -> dict[str, str]:
     """What a legend calls the marks of features, by their :attr:`Features.evidence`."""
     found = "discovery" if "fdr" in result.parameters else "clearly associated"
-    return {"signal": found, "noise": "indistinguishable from noise", "unknown": "score"}
+    return {"signal": found, "unclear": "unclear", "unknown": "score", "leak": LEAKAGE}
 
 
 def find_cutoffs(result: ScreeningResult) -> list[float]:

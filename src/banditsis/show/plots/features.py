@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 #: Marks of features, by what is known about them.
 MARKS: dict[str, dict[str, Any]] = {
     "signal": {"marker": "o", "ls": "", "color": BLUE},
-    "noise": {"marker": "D", "ls": "", "mfc": "white", "mec": GREY},
+    "unclear": {"marker": "D", "ls": "", "mfc": "white", "mec": GREY},
     "unknown": {"marker": "o", "ls": "", "color": BLUE},
+    "leak": {"marker": "^", "ls": "", "color": RED},
 }
 #: Larger selections are plotted by rank without feature names, or have names in small print.
 MAX_NAMES, MAX_LARGE_NAMES = 200, 40
@@ -36,7 +37,7 @@ LOG_P = r"$-\log_{10}\,p$"
 def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: int | None = None) -> Axes:
     """Plot the scores of the selected features, their 95% intervals if available, and the last cutoff.
 
-    Clearly associated features are dots, and those that are indistinguishable from noise are open diamonds;
+    Clearly associated features are dots, unclear ones open diamonds, and possible leakage is a triangle;
     see :attr:`ScreeningResult.associated`. More than 200 features are plotted by rank, without names.
 
     Parameters
@@ -54,7 +55,7 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
     axes = axes or style.new_axes(6.4, 1.7 + ((0.16 if dense else 0.26) * max(n, 2) if named else 5.0))
     ranks, kinds = np.arange(1, n + 1), np.array(features.evidence, dtype=str)
     if "low" in features and n:
-        colours = np.where(kinds == "noise", PALE, SKY)
+        colours = np.where(kinds == "unclear", PALE, SKY)
         width = 0.8 if not named else 1.8 if dense else 3
         limits = features["low"], features["high"]
         axes.hlines(ranks, *limits, color=colours, linewidth=width, label="95% interval")

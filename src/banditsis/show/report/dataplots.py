@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices
-from banditsis.core.formatting import count, short_labels
+from banditsis.core.formatting import count, short_labels, shorten
 from banditsis.core.validation import check_responses, find_missing
 from banditsis.engine.redundancy import DUPLICATE, correlation_among
 from banditsis.results.result import ScreeningResult
@@ -99,8 +99,8 @@ def class_values(values: Array) -> Array:
 
 
 # The plotting area, in units of the view box.
-LEFT, TOP, WIDTH, HEIGHT = 34, 6, 162, 104
-VIEW_BOX = f"0 0 {LEFT + WIDTH + 4} {TOP + HEIGHT + 18}"
+LEFT, TOP, WIDTH, HEIGHT = 42, 6, 162, 104
+VIEW_BOX = f"0 0 {LEFT + WIDTH + 4} {TOP + HEIGHT + 32}"
 #: Equal parts of the rows, by the feature, whose means are the line of a plot.
 N_MEANS = 8
 #: Dots of few different values are spread by at most this share of the distance between the values.
@@ -115,22 +115,30 @@ def plots_against_response(result: ScreeningResult, sample: Sample | None) -> st
         return ""
     features = result.features.take(slice(MAX_PLOTTED))
     figures = []
+    response = shorten(result.about.response or "response", 24)
+    is_numeric = find_classes(sample.y) is None
     columns = zip(features.labels(24), features.scores(3), features["name"], features.evidence, strict=True)
     for j, (label, score, name, kind) in enumerate(columns):
         title = escape_text(name)
+        names = _axis_names(label, response) if is_numeric else _axis_names(response, label)
         figures.append(
             f'<figure class="{kind}"><figcaption title="{title}">{escape_text(label)} '
             f'<span>{minus(score)}</span></figcaption><svg viewBox="{VIEW_BOX}" role="img" '
-            f'aria-label="{title}">{plot_pair(sample.plotted[:, j], sample.y)}</svg></figure>'
+            f'aria-label="{title}">{plot_pair(sample.plotted[:, j], sample.y)}{names}</svg></figure>'
         )
-    response = result.about.response or "the response"
-    axes = f"The horizontal axis is the feature, the vertical axis {response}"
-    if find_classes(sample.y) is not None:
-        axes = f"The vertical axis is the feature, by the values of {response}"
-    rows = f"A random sample of {count(len(sample.y), 'row')}{sample.condition}."
+    rows = f"A random sample of {count(len(sample.y), 'row')}{sample.condition}"
     adjusted = " The values are not adjusted for the covariates." if result.evidence.n_covariates else ""
-    explanation = escape_text(f"{rows} {axes}; the line connects means.{adjusted}")
+    explanation = escape_text(f"{rows}; the line connects means.{adjusted}")
     return f'<p>{explanation}</p><div class="small">{"".join(figures)}</div>'
+
+
+def _axis_names(across: str, down: str) -> str:
+    """Names of the horizontal and the vertical axis."""
+    x, y = LEFT + WIDTH / 2, TOP + HEIGHT / 2
+    return (
+        f'<text class="label" x="{x}" y="{TOP + HEIGHT + 27}">{escape_text(across)}</text>'
+        f'<text class="label" transform="rotate(-90 12 {y})" x="12" y="{y}">{escape_text(down)}</text>'
+    )
 
 
 def plot_pair(x: Floats, y: Array) -> str:
@@ -188,7 +196,7 @@ def _class_names(classes: Array, max_length: int) -> list[str]:
 
 
 def _tick(value: Any) -> str:
-    return minus(f"{value:.3g}")
+    return minus(f"{value:.2g}")
 
 
 def redundancy(result: ScreeningResult, sample: Sample | None) -> str:

@@ -3,7 +3,7 @@
 // --- The table of a response: only the rows of the current page become elements. ---
 
 const MAX_LENGTH = 120;
-const EVIDENCE = { true: "● ", false: "◇ " };
+const MARKS = { signal: "● ", unclear: "◇ ", unknown: "", leak: "▲ " };
 const TITLES = {
   name: "feature", pvalue: "p", adjusted_pvalue: "adjusted p", associated: "evidence", rows_read: "rows read",
   round_dropped: "dropped in round", index: "column",
@@ -57,6 +57,7 @@ class FeatureTable {
     this.selected = data.selected;
     this.oneSided = data.one_sided;
     this.words = data.words;
+    this.evidence = data.evidence;
     this.length = data.columns.index.length;
     this.lowerNames = data.columns.name.map((name) => name.toLowerCase());
     this.table = document.createElement("table");
@@ -180,7 +181,7 @@ class FeatureTable {
   makeRow(i) {
     const row = document.createElement("tr");
     if (i >= this.selected) row.className = "dropped";
-    else if (this.values.associated) row.className = this.values.associated[i] ? "signal" : "noise";
+    else row.className = this.evidence[i];
     for (const column of this.columns) {
       const cell = row.insertCell();
       cell.className = column.kind;
@@ -189,13 +190,13 @@ class FeatureTable {
     return row;
   }
 
-  // A phone shows only three lines of a name, and the mark of the evidence without the word.
+  // A phone shows only three lines of a name.
   fill(cell, column, i) {
     if (column.name === "name") {
       cell.append(makeSpan(column.text(i)));
       if (cell.textContent !== this.values.name[i]) cell.title = this.values.name[i];
     } else if (column.name === "associated" && i < this.selected) {
-      cell.append(EVIDENCE[this.values.associated[i]], makeSpan(this.words[i]));
+      cell.append(MARKS[this.evidence[i]], makeSpan(this.words[i]));
     } else {
       cell.textContent = column.text(i);
     }

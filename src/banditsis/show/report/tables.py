@@ -28,7 +28,7 @@ MAX_LISTED = 100_000
 #: Features that are shown without the page's script.
 MAX_SHOWN = 25
 #: Marks of what is known about a selected feature.
-WORD_MARKS = {"signal": "● ", "noise": "◇ ", "unknown": ""}
+WORD_MARKS = {"signal": "● ", "unclear": "◇ ", "unknown": "", "leak": "▲ "}
 
 
 def list_features(result: ScreeningResult, max_listed: int) -> dict[str, Any]:
@@ -38,6 +38,7 @@ def list_features(result: ScreeningResult, max_listed: int) -> dict[str, Any]:
     return {
         "selected": len(selected),
         "words": selected.words,
+        "evidence": selected.evidence,
         "one_sided": result.evidence.one_sided,
         # Two digits of a p-value of 1e-5000 need more digits of its logarithm.
         "columns": {
@@ -116,8 +117,9 @@ MAX_LABEL = 24
 #: Marks of features, by what is known about them; shapes differ as well as colours.
 MARKS = {
     "signal": '<circle r="4.5"/>',
-    "noise": '<path d="M0-5.5 5.5 0 0 5.5-5.5 0z"/>',
+    "unclear": '<path d="M0-5.5 5.5 0 0 5.5-5.5 0z"/>',
     "unknown": '<path d="M-4-4h8v8h-8z"/>',
+    "leak": '<path d="M0-6 5.5 4.5h-11z"/>',
 }
 
 

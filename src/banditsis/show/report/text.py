@@ -31,7 +31,7 @@ NOTEBOOK_STYLE = (
 #: Labels that are not the name of the setting.
 LABELS = {
     "alpha": "α",
-    "discard": "Dropped per round",
+    "discard": "Surplus dropped per round",
     "min_correlation": "Minimum |r|",
     "pvalues": "P-values",
     "fdr": "False discovery rate",
