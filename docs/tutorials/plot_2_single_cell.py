@@ -169,9 +169,7 @@ y = np.arange(len(types))
 for shift, label in ((-0.2, "Wilcoxon"), (0.2, "adjusted")):
     right, wrong = summary[f"markers, {label}"], summary[f"donor genes, {label}"]
     axes.barh(y + shift, right, 0.36, label=f"markers, {label}")
-    axes.barh(
-        y + shift, wrong, 0.36, left=right, color="0.3", label="donor genes" if shift < 0 else None
-    )
+    axes.barh(y + shift, wrong, 0.36, left=right, color="0.3", label="donor genes" if shift < 0 else None)
 axes.set_yticks(y, [f"{name} ({n:,})" for name, n in summary["cells"].items()])
 axes.invert_yaxis()
 axes.set(ylabel="cell type (number of cells)", xlabel="among the best 30 genes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -19,7 +18,6 @@ SMALLEST_SHARE = 1e-7
 RESOLUTION = {4: 1e-6, 8: 1e-11}
 #: More levels than these, or than a tenth of the rows, are taken for ids or measurements.
 MAX_LEVELS, SMALLEST_LEVEL_LIMIT = 1000, 10
-DATES = (datetime.date, datetime.time, datetime.timedelta)
 
 
 class CovariateError(ValueError):
@@ -181,16 +179,12 @@ def _as_numbers(column: Array, label: object, *, from_array: bool) -> Array | No
         return column
     missing = find_missing(column)
     known = column[~missing]
-    if column.dtype.kind in "Mm" or any(isinstance(value, DATES) for value in known):
-        raise TypeError(
-            f"covariate {label!r} holds dates or times: convert it to a number, such as days since the first "
-            "date, or to labels such as the year."
-        )
     are_numbers = column.dtype.kind == "O" and all(isinstance(value, NUMBERS) for value in known)
     if not are_numbers and not all(isinstance(value, str | np.str_ | np.bytes_) for value in known):
         kinds = ", ".join(sorted({type(value).__name__ for value in known}))
         raise TypeError(
-            f"covariates must hold numbers or text, got values of type {kinds} in {label!r}: convert them."
+            f"covariates must hold numbers or text, got values of type {kinds} in {label!r}: convert them, "
+            "such as dates to days since the first one, or to the year."
         )
     if not (are_numbers or from_array):
         return None
