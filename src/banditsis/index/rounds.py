@@ -60,6 +60,7 @@ def bit_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Itera
     """Yield the result of each response after the bits, and after its candidates were read."""
     (n, p), q, started = run.source.shape, len(run.members), clock()
     statistic: Any = run.statistic.calibrate(slice(0, n))
+    statistic = statistic.copy_with(y=np.asfortranarray(statistic.y))  # of one response after the other
     sketch = find_sketch(run.source)
     assert sketch is not None
     status().round, status().n_rounds = 1, 2

@@ -345,7 +345,7 @@ def _write_cells(
             file.write(piece.cells.data)
             crc = zlib.crc32(piece.cells.data, crc)
             tick(piece.cells.nbytes)
-            piece.cells = piece.cells[:0]
+            del piece.cells
 
         workers.run_in_order(iter(pieces), encode, finish, n_threads)
     return Written(size, crc)
