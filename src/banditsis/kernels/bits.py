@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
-from banditsis.core.arrays import SMALLEST, Array, Floats, Indices
+from banditsis.core.arrays import SMALLEST, Array, Floats
 from banditsis.kernels.compile import elementwise, range_scale, reduction
 
 #: Columns that are rotated together, which fill a cache line.
