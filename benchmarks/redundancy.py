@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="Markdown file whose tables are replaced")
     options = parser.parse_args()
     table = [
-        f"| features, {N:,} × {P:,} | `SIS(d)` | `base = SIS(d, avoid_redundancy=True)` "
+        f"| features, {N:,} × {P:,} | `SIS(d)` | `screener = SIS(d, avoid_redundancy=True)` "
         "| `IterativeSIS(d, screener=screener)` |",
         "|---|---:|---:|---:|",
         *compare_recall(),

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from banditsis import SIS, BanditSIS, Plan, build_index, open_source
+from banditsis import SIS, BanditSIS, Plan, build_index, open_source, plots
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
@@ -92,6 +92,17 @@ def draw_overview():
     plt.close(figure)
 
 
+def draw_sample_check():
+    """What the sample of the start page misses."""
+    code = re.findall(r"```python\n(.*?)```", (DOCS / "index.md").read_text("utf-8"), flags=re.DOTALL)
+    names = {}
+    exec(code[0], names)
+    figure, axis = plt.subplots(figsize=(5.2, 4.6), layout="constrained")
+    plots.sample_check(names["check"], axis)
+    figure.savefig(DOCS / "figures" / "sample_check.png", dpi=110, pil_kwargs={"optimize": True})
+    plt.close(figure)
+
+
 def draw_rounds(axis, result, d):
     """The rows that each round adds, of the features that are left; darker rounds come later."""
     rows = 0
@@ -127,5 +138,6 @@ def draw_results():
 if __name__ == "__main__":
     mpl.use("Agg")
     draw_overview()
+    draw_sample_check()
     draw_index()
     draw_results()
