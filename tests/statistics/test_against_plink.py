@@ -1,20 +1,17 @@
 """P-values and effect sizes given covariates are those of PLINK 2, with and without missing genotypes."""
 
-import gzip
 import shutil
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from bed_reader import open_bed, to_bed
+from bed_reader import to_bed
 
 from banditsis import Plan, screen
 from banditsis.formats.opening import open_source
 
 pytestmark = pytest.mark.skipif(shutil.which("plink2") is None, reason="plink2 is not on the PATH")
-MICE = Path(__file__).parents[3] / "shared" / "data" / "gemma_mouse_hs1940"
 
 
 def write_table(path, **columns):
@@ -71,24 +68,3 @@ def test_simulated_genotypes(tmp_path, share):
     np.testing.assert_allclose(found, expected, atol=2e-5, rtol=1e-5)
     np.testing.assert_allclose(slope, signed(allele, counted, beta), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(error, se, rtol=1e-5)
-
-
-@pytest.mark.skipif(not MICE.exists(), reason="the data of the mice are not beside the project")
-def test_mice(tmp_path):
-    """CD8 of heterogeneous-stock mice given their principal components; 3% of the genotypes are removed."""
-    for ending in ("bed", "bim", "fam", "pheno.txt"):
-        with gzip.open(MICE / f"mouse_hs1940.{ending}.gz") as packed:
-            (tmp_path / f"mice.{ending}").write_bytes(packed.read())
-    with open_bed(tmp_path / "mice.bed") as bed:
-        X = bed.read(dtype="float32")
-    Z = np.linalg.svd(X[:, ::20] - X[:, ::20].mean(axis=0), full_matrices=False)[0][:, :10]
-    X = np.ascontiguousarray(X[:, X.std(axis=0) > 0][:, ::10])
-    X[np.random.default_rng(0).random(X.shape) < 0.03] = np.nan
-    y = np.genfromtxt(tmp_path / "mice.pheno.txt", usecols=0, missing_values="NA")
-    counted, beta, se, expected = plink(tmp_path, X, y, Z)
-    allele, slope, error, found = ours(tmp_path, y, Z)
-    known = np.isfinite(expected) & (found < 0)
-    assert known.mean() > 0.99
-    np.testing.assert_allclose(found[known], expected[known], atol=1e-3)
-    np.testing.assert_allclose(slope[known], signed(allele, counted, beta)[known], rtol=1e-3, atol=1e-5)
-    np.testing.assert_allclose(error[known], se[known], rtol=1e-3)
