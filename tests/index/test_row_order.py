@@ -103,6 +103,17 @@ def test_batches_and_the_rows_that_are_returned(index):
     np.testing.assert_array_equal(selector.get_support(), IterativeSIS(4).fit(X, Y).get_support())
 
 
+def test_row_labels_must_be_the_ids_of_the_index(tmp_path):
+    table = pd.DataFrame(X, index=[f"s{k}" for k in range(N)]).add_prefix("f")
+    source = open_source(build_index(table, tmp_path / "x.index", random_state=0))
+    y = pd.Series(Y, index=table.index)
+    expected = SIS(3).fit(X, Y).scores_
+    for given in (y, y.reset_index(drop=True), y[::-1].loc[source.row_ids]):
+        same_scores(SIS(3).fit(source, given).scores_, expected)
+    with pytest.raises(ValueError, match=r"y\.loc\[X\.row_ids\]"):
+        SIS(3).fit(source, y[::-1])
+
+
 def test_plots_of_a_report_have_the_rows_of_the_response(index):
     result = SIS(3).fit(X, Y).result_
     sample = read_sample(result, open_source(index), X[:, result.selected[0]])

@@ -104,19 +104,22 @@ def to_memory(data: Any) -> Any:
 def pair_rows(X: Any, **others: Any) -> dict[str, Any]:
     """The other values in memory; raises if their row labels of pandas are not those of X in the same order.
 
-    A default index 0, 1, … has no labels, and is paired by position unless it is X's index in another order.
+    The ids of an index are labels. A default index 0, 1, … has no labels, and is paired by position unless it
+    is X's index in another order.
     """
     pandas: Any = sys.modules.get("pandas")
-    for name, values in others.items() if pandas and isinstance(X, pandas.DataFrame) else ():
-        if not isinstance(values, (pandas.Series, pandas.DataFrame)) or len(values) != len(X):
+    attribute = "index" if pandas and isinstance(X, pandas.DataFrame) else "row_ids"
+    labels: Any = getattr(X, attribute, None) if pandas else None
+    for name, values in others.items() if labels is not None else ():
+        if not isinstance(values, (pandas.Series, pandas.DataFrame)) or len(values) != len(labels):
             continue  # no labels, or an error that is raised elsewhere
-        indexes, default = (X.index, values.index), pandas.RangeIndex(len(X))
+        indexes, default = (pandas.Index(labels), values.index), pandas.RangeIndex(len(labels))
         has_default = any(isinstance(index, pandas.RangeIndex) and index.equals(default) for index in indexes)
-        by_position = has_default and len(X.index.union(values.index)) > len(X)
-        if not (X.index.equals(values.index) or by_position):
+        by_position = has_default and len(indexes[0].union(indexes[1])) > len(labels)
+        if not (indexes[0].equals(indexes[1]) or by_position):
             raise ValueError(
                 f"{name} and X have different row labels, or the same in another order: pass "
-                f"{name}.loc[X.index], or {name}.to_numpy() to pair rows by position."
+                f"{name}.loc[X.{attribute}], or {name}.to_numpy() to pair rows by position."
             )
     return {name: to_memory(values) for name, values in others.items()}
 

@@ -117,6 +117,11 @@ class IndexSource(Source):
         """Whether all rows have ids."""
         return all(part.record.find(name) for part in self.parts)
 
+    @cached_property
+    def row_ids(self) -> Array | None:
+        """The ids of the rows in the order of the original data; None if some rows have none."""
+        return self.to_original(self.read_vector("ids")) if self.has("ids") else None
+
     def read_vector(self, name: str) -> Array:
         """Read ids, target or original_rows, as rows are stored."""
         return np.concatenate([part.read_vector(name) for part in self.parts])
