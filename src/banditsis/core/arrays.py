@@ -18,6 +18,7 @@ Rows: TypeAlias = "slice | Indices"
 #: Columns of a source: sorted indices, or None for all.
 Columns: TypeAlias = "Indices | None"
 ROWS_AT_ONCE = 1 << 11  # few enough to stay in the cache
+ROWS_TRANSPOSED = 512  # rows that stay in the cache while they are transposed
 #: The smallest positive number: half of it is 0, so the half range of a column can be 0 although it varies.
 SMALLEST = 5e-324
 
@@ -31,6 +32,12 @@ class StoredCells(NamedTuple):
     #: position of each cell among the rows; empty if all cells are stored
     rows: Array
     values: Array
+
+    @classmethod
+    def of_block(cls, block: Floats) -> StoredCells:
+        """All cells of a block with contiguous columns."""
+        stops = np.arange(1, block.shape[1] + 1) * len(block)
+        return cls(stops - len(block), stops, np.empty(0, np.int32), block.ravel(order="F"))
 
 
 def count_rows(rows: Rows) -> int:
@@ -86,6 +93,14 @@ def are_distinct_integers(block: Array) -> Array:
     ordered = np.sort(block, axis=0)
     are_integers = (np.isfinite(block) & (block == np.rint(block))).all(axis=0)
     return np.asarray((ordered[1:] != ordered[:-1]).all(axis=0) & are_integers)
+
+
+def to_columns(block: Array) -> Floats:
+    """A float64 copy with contiguous columns."""
+    out = np.empty(block.shape, order="F")
+    for i in range(0, len(block), ROWS_TRANSPOSED):
+        out[i : i + ROWS_TRANSPOSED] = block[i : i + ROWS_TRANSPOSED]
+    return out
 
 
 def rank_values(values: Array, ties: str = "mean") -> Array:

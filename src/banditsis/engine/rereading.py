@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, to_columns
 from banditsis.core.parallel import Workers
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.engine.state import Positions, Scored
@@ -22,7 +22,6 @@ CELLS_IN_TILE, CELLS_IN_CHUNKS = 1 << 20, 1 << 23  # 8 MB a thread; 64 MB if chu
 CELLS_IN_STORED = 1 << 22  # stored cells of a sparse matrix
 MIN_WIDTH, MAX_WIDTH = 16, 64  # columns of a tile
 TILES_AT_ONCE = 32
-ROWS_AT_ONCE = 512  # rows that stay in the cache while they are transposed
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class RereadState:
 
     def _score_cells(self, positions: slice, y: Floats) -> None:
         """Score some of the features by all of their cells, as :meth:`_score` does."""
-        block = _to_columns(self.source.read(self.rows, self._columns(positions)))
+        block = to_columns(self.source.read(self.rows, self._columns(positions)))
         lines = self.lines[..., positions]
         finite = np.isfinite(block)
         complete = finite.all(axis=0)
@@ -195,11 +194,3 @@ class RereadState:
             lines=self.lines[..., positions],
             present=None if self.present is None else self.present[positions],
         )
-
-
-def _to_columns(block: Array) -> Floats:
-    """A float64 copy with contiguous columns."""
-    out = np.empty(block.shape, order="F")
-    for i in range(0, len(block), ROWS_AT_ONCE):
-        out[i : i + ROWS_AT_ONCE] = block[i : i + ROWS_AT_ONCE]
-    return out

@@ -23,6 +23,7 @@ from banditsis.core.arrays import (
     split_at,
     spread,
     take,
+    to_columns,
 )
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.statistics.weights import Weights
@@ -189,9 +190,7 @@ class Source(ABC):
 
     def read_stored(self, rows: Rows, columns: Indices | slice) -> StoredCells:
         """The cells of some rows × columns, of sparse matrices without those that are not stored."""
-        block = self.read(rows, columns).T
-        stops = np.arange(1, len(block) + 1) * block.shape[1]
-        return StoredCells(stops - block.shape[1], stops, np.empty(0, np.intp), block.ravel())
+        return StoredCells.of_block(to_columns(self.read(rows, columns)))
 
     @abstractmethod
     def calibrate(self, rows: Rows) -> Calibration:

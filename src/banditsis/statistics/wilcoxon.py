@@ -171,9 +171,7 @@ class Wilcoxon(SampleStatistic):
         return Comparison.of(y.astype(np.int32), weights, len(labels), reference)
 
     def score_block(self, block: Floats, prepared: Comparison) -> Floats:
-        stops = np.arange(1, block.shape[1] + 1) * len(block)
-        cells = StoredCells(stops - len(block), stops, np.empty(0, np.int32), block.ravel(order="F"))
-        return self.score_stored(cells, prepared)
+        return self.score_stored(StoredCells.of_block(block), prepared)
 
     def score_stored(self, cells: StoredCells, prepared: Comparison) -> Floats:
         sums, ties, longest, *_ = prepared.sum_ranks(cells)[:, self.compared]
