@@ -78,12 +78,6 @@ def declared(shape: tuple[int, ...], kind: Any = "f8", **options: Any) -> Callab
     return lambda file, name: file.create_dataset(name, shape, kind, **options)
 
 
-def number_as_dimension_list(file: h5py.File, matrix: str, path: Path) -> None:
-    if "shape" not in dir(file[matrix]):
-        return
-    file[matrix].attrs["DIMENSION_LIST"] = 5
-
-
 def attribute(key: str, value: Any) -> Edit:
     def change(file: h5py.File, matrix: str, path: Path) -> None:
         file[matrix].attrs[key] = value
@@ -177,7 +171,7 @@ ATTRIBUTES += [
     ("names", h5py.Empty("f8")),
 ]
 HDF5 = [with_data(make, None, why) for why, make in MATRICES]
-HDF5 += [hdf5(number_as_dimension_list), *(attribute(*pair) for pair in ATTRIBUTES)]
+HDF5 += [attribute(*pair) for pair in ATTRIBUTES]
 AGES: list[tuple[str, Any]] = [
     ("10 values", np.arange(10.0)),
     ("301 values", np.arange(301.0)),

@@ -1,12 +1,13 @@
 """Memory layouts that every computation must not depend on."""
 
 import signal
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
-from banditsis.formats.options import ReadOptions
+from banditsis.formats.options import check_options
 
 # Processes that a shell starts in the background ignore Ctrl-C; tests of it must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -15,11 +16,13 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 
-@pytest.fixture
-def scratch(tmp_path_factory, monkeypatch):
-    """Tables of text that do not fit in memory are converted, as they are for ``build_index``."""
-    defaults = ReadOptions._field_defaults | {"scratch": tmp_path_factory.mktemp("scratch")}
-    monkeypatch.setattr(ReadOptions.__new__, "__defaults__", tuple(defaults.values()))
+@pytest.fixture(params=["in memory", "converted"])
+def scratch(request, tmp_path_factory, monkeypatch):
+    """Tables of text are held in memory, or converted in a folder, as they are for ``build_index``."""
+    if request.param == "converted":
+        converting = partial(check_options, scratch=tmp_path_factory.mktemp("scratch"))
+        for module in ("dataset", "opening"):
+            monkeypatch.setattr(f"banditsis.formats.{module}.check_options", converting)
 
 
 def _sliced(X):

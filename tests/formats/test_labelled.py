@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-import files
 from banditsis import SIS, Plan, open_data, open_source, screen
 from files import open_file
 
@@ -22,66 +21,40 @@ def make_dataset(**more):
     return xr.Dataset({"level": (("sample", "gene"), X), "y": ("sample", Y), **more}, coordinates)
 
 
-def write(dataset, kind):
-    path = files.new_path("data.nc" if kind == "netCDF" else "data.zarr")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about text and consolidated metadata in Zarr 3
-        if kind == "netCDF":
-            dataset.to_netcdf(path, engine="h5netcdf")
-        else:
-            dataset.to_zarr(path, zarr_format=int(kind[-1]))
-    return path
-
-
-KINDS = ["netCDF", "Zarr 2", "Zarr 3"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_coordinates_are_names_and_ids(kind):
-    opened = open_file(write(make_dataset(), kind), ["y", "age"])
+def test_coordinates_are_names_and_ids():
+    dataset = make_dataset()
+    opened = open_file(dataset["level"], ["age"])
     np.testing.assert_array_equal(opened.source.read(slice(0, 60), None), X)
     assert opened.source.names == NAMES
     assert opened.ids.tolist() == IDS
-    np.testing.assert_array_equal(opened.values, [Y, np.arange(60)])
+    numbered = dataset.assign_coords(sample=np.arange(60) + 100, gene=[10, 20, 30, 40, 50])["level"]
+    opened = open_file(numbered)
+    assert opened.source.names == ["10", "20", "30", "40", "50"]
+    assert opened.ids is None  # numbers are names, but not ids
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_of_several_variables(kind):
-    path = write(make_dataset(other=(("sample", "gene"), 2 * X)), kind)
-    with pytest.raises(ValueError, match=r"2 two-dimensional arrays.*open one of .*level, .*other"):
-        open_source(path)
-    separator = ":/" if kind == "netCDF" else "/"
-    source, y, *_ = open_data(f"{path}{separator}other", target="y")
-    np.testing.assert_array_equal(source.read(slice(0, 60), None), 2 * X)
-    assert source.names == NAMES
-    np.testing.assert_array_equal(y, Y)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_dimensions_without_coordinates(kind):
-    opened = open_file(write(make_dataset().drop_vars(["sample", "gene"]), kind), ["y"])
-    assert opened.source.names is None
-    assert opened.ids is None
-    np.testing.assert_array_equal(opened.values[0], Y)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_numbers_are_names_but_not_ids(kind):
-    dataset = make_dataset().assign_coords(sample=np.arange(60) + 100, gene=[10, 20, 30, 40, 50])
-    for opened in (open_file(write(dataset, kind)), open_file(dataset["level"])):
-        assert opened.source.names == ["10", "20", "30", "40", "50"]
-        assert opened.ids is None
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_target_file_is_joined_on_the_coordinate(kind):
-    order = rng.permutation(60)
-    table = files.new_path("y.csv")
-    table.write_text("id,y\n" + "".join(f"{IDS[i]},{float(Y[i])!r}\n" for i in order))
-    for data in (write(make_dataset(), kind), make_dataset()["level"]):
-        source, y, *_ = open_data(data, target=f"{table}:y")
+def test_files_of_xarray(tmp_path):
+    """A Zarr store is opened without its coordinates, netCDF by xarray."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about text and consolidated metadata in Zarr 3
+        for version in (2, 3):
+            make_dataset().to_zarr(tmp_path / f"{version}.zarr", zarr_format=version)
+        make_dataset().to_netcdf(tmp_path / "x.nc", engine="h5netcdf")
+    for version in (2, 3):
+        source, y, *_ = open_data(tmp_path / f"{version}.zarr", target="y")
+        np.testing.assert_array_equal(source.read(slice(0, 60), None), X)
         np.testing.assert_array_equal(y, Y)
-        assert source.shape == (60, 5)
+    with pytest.raises(ValueError, match=r"x\.nc is a netCDF file.*open_source\(xarray\.open_dataset"):
+        open_source(tmp_path / "x.nc")
+
+
+def test_a_target_file_is_joined_on_the_coordinate(tmp_path):
+    order = rng.permutation(60)
+    table = tmp_path / "y.csv"
+    table.write_text("id,y\n" + "".join(f"{IDS[i]},{float(Y[i])!r}\n" for i in order))
+    source, y, *_ = open_data(make_dataset()["level"], target=f"{table}:y")
+    np.testing.assert_array_equal(y, Y)
+    assert source.shape == (60, 5)
 
 
 @pytest.mark.parametrize("chunks", [None, {"sample": 20, "gene": 5}], ids=["numpy", "dask"])

@@ -106,8 +106,8 @@ LIES = {
     "npy of fewer rows": (lambda: write_npy(b"(300, 12)", b"(299, 12)"), "and its header declares"),
     "npy of another type": (lambda: write_npy(b"<f8", b"<f4"), "and its header declares"),
     "HDF5 of deep groups": (write_deep_hdf5, "has no two-dimensional array of numbers"),
-    "Zarr of another type": (lambda: write_zarr(data_type="float32"), "chunk of .* is damaged"),
-    "Zarr 2 of another type": (lambda: write_zarr(2, dtype="<f4"), "chunk of .* is damaged"),
+    "Zarr of another type": (lambda: write_zarr(data_type="float32"), "is not a valid Zarr file"),
+    "Zarr 2 of another type": (lambda: write_zarr(2, dtype="<f4"), "is not a valid Zarr file"),
 }
 
 
@@ -141,7 +141,7 @@ def test_zarr_chunks_unpack_to_what_their_shape_declares(kind, n_bytes):
     np.testing.assert_array_equal(read(path), X)
     chunk.write_bytes(write(np.ones((2, n_bytes), "u1"), 1)[1].read_bytes())
     reason = r"unpacks to more than 10,816 bytes" if n_bytes == 10**7 else ""
-    with pytest.raises(ValueError, match=f"a chunk of .* is damaged.*{reason}"):
+    with pytest.raises(ValueError, match=f"is not a valid Zarr file: .*{reason}"):
         read(path)
 
 
@@ -156,7 +156,7 @@ def test_frames_and_streams_of_zstd():
     frame, bomb = (numcodecs.Zstd().encode(bytes(n)) for n in (9600, 10**7))
     for content in (frame + bomb, bomb, frame[:4]):
         (path / "c/0/0").write_bytes(content)
-        with pytest.raises(ValueError, match=r"a chunk of .* is damaged"):
+        with pytest.raises(ValueError, match=r"is not a valid Zarr file"):
             read(path)
 
 

@@ -246,7 +246,7 @@ UNSUPPORTED = {
     "x.vcf.gz": (lambda p: _write(p, gzip.compress(VCF)), "a VCF file.*plink2 --vcf FILE --make-bed"),
     "x.txt": (lambda p: _write(p, VCF), "a VCF file.*plink2 --vcf FILE --make-bed"),
     "x.bgen": (lambda p: _write(p, b"\x14\0\0\0" * 4 + b"bgen" + bytes(20)), "a BGEN file.*plink2 --bgen"),
-    "x.nc": (lambda p: _write(p, b"CDF\x01" + bytes(28)), "a netCDF 3 file.*NETCDF4"),
+    "x.nc": (lambda p: _write(p, b"CDF\x01" + bytes(28)), "a netCDF file.*open it with xarray"),
     "x.pgen": (
         lambda p: _write(p, b"\x6c\x1b\x10" + bytes(9)),
         "a PLINK 2 file.*--pfile x --make-bed",

@@ -28,13 +28,12 @@ def read_all(source):
     return source.read(slice(0, source.shape[0]), None)
 
 
-@pytest.mark.parametrize("limit", [None, 20_000])
 @pytest.mark.parametrize("suffix", PACKERS)
 @pytest.mark.usefixtures("scratch")
-def test_compressed_text(suffix, limit, tmp_path):
+def test_compressed_text(suffix, tmp_path):
     path = tmp_path / f"data.csv{suffix}"
     path.write_bytes(PACKERS[suffix](TEXT))
-    source, y, *_ = open_data(path, target="y", memory_limit=limit)
+    source, y, *_ = open_data(path, target="y")
     np.testing.assert_array_equal(read_all(source), X[:, :2])
     np.testing.assert_array_equal(y, X[:, 2])
     np.testing.assert_array_equal(read_target(path, "y").values, X[:, 2])
@@ -91,82 +90,27 @@ def test_compressed_files_of_other_kinds(tmp_path):
         open_source(tmp_path / "x.npy.zst")
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """The rows of X in three files, one of them compressed, and a file that is no table."""
-    path = tmp_path / "table"
-    path.mkdir()
-    lines = TEXT.decode().splitlines(keepends=True)
-    (path / "a.csv").write_text("".join(lines[:900]))
-    (path / "b.csv.gz").write_bytes(gzip.compress("".join([lines[0], *lines[900:901]]).encode()))
-    (path / "c.csv").write_text("".join([lines[0], *lines[901:]]))
-    (path / "README.md").write_text("three files")
-    (path / "_SUCCESS").write_text("")
-    return path
+def test_folders_of_csv_files_are_converted(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"a,b\n3,4\n"))
+    with pytest.raises(ValueError, match=r"is a folder of CSV files: convert it, as in duckdb -c"):
+        open_source(tmp_path)
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"nor one of Parquet or Arrow files alone"):
+        open_source(tmp_path)
 
 
-@pytest.mark.parametrize("limit", [None, 20_000])
 @pytest.mark.usefixtures("scratch")
-def test_a_folder_of_csv_files_is_one_table(folder, limit):
-    source, y, *_ = open_data(folder, target="y", memory_limit=limit)
-    assert source.names == ["a", "b"]
-    np.testing.assert_array_equal(read_all(source), X[:, :2])
-    np.testing.assert_array_equal(y, X[:, 2])
-
-
-@pytest.mark.parametrize("limit", [None, 20])
-@pytest.mark.usefixtures("scratch")
-def test_numbers_of_different_types_in_the_files_of_a_folder(tmp_path, limit):
-    (tmp_path / "1.csv").write_text("a,b\n1,\n")
-    (tmp_path / "2.csv").write_text("a,b\n2.5,3\n")
-    source = open_source(tmp_path, memory_limit=limit)
-    np.testing.assert_array_equal(read_all(source), [[1, np.nan], [2.5, 3]])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a,z,y\n1,2,3\n", r"d\.csv differs from a\.csv in column 'b'"),
-        ("a,b,y,extra\n1,2,3,4\n", r"d\.csv differs from a\.csv in column 'extra'"),
-        ("b,a,y\n1,2,3\n", r"d\.csv differs from a\.csv in the order of its columns"),
-        ("1,2,3\n4,5,6\n", r"d\.csv differs from a\.csv in column 'a'"),
-        (
-            "a,b,y\n1,x,3\n",
-            r"d\.csv has values of another type .*Field b has .*double vs string",
-        ),
-        ("a,b,y\n1,2\n", r"d\.csv has 2 values in line 2 and 3 in the first"),
-    ],
-)
-@pytest.mark.parametrize("limit", [None, 20_000])
-@pytest.mark.usefixtures("scratch")
-def test_files_of_a_folder_that_differ(folder, text, message, limit):
-    (folder / "d.csv").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        open_source(folder, memory_limit=limit)
-
-
-def test_folders_that_contain_other_things(folder):
-    (folder / "part=1").mkdir()
-    (folder / "part=1" / "x.csv").write_text("a,b,y\n1,2,3\n")
-    with pytest.raises(ValueError, match=r"contains CSV files and the folder part=1: move all files"):
-        open_source(folder)
-    (folder / "x.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"nor one of Parquet, Arrow or CSV files alone"):
-        open_source(folder)
-
-
-@pytest.mark.parametrize("limit", [None, 20])
-@pytest.mark.usefixtures("scratch")
-def test_codes_for_missing_values(tmp_path, limit):
+def test_codes_for_missing_values(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("a,b,kind,y\n1,-9,u,1\n-9.0,2,-9,?\n?,3,?,4\n")
     with pytest.raises(ValueError, match=r"numbers and text in column 'a': '\?' in line 4"):
         open_source(path)
-    source, y, *_ = open_data(path, target="y", one_hot=True, na=["-9", "?"], memory_limit=limit)
+    source, y, *_ = open_data(path, target="y", one_hot=True, na=["-9", "?"])
     assert source.names == ["a", "b", "kind=u"]
     np.testing.assert_array_equal(read_all(source), [[1, np.nan, 1], [np.nan, 3, 0]])  # rows with a target
     np.testing.assert_array_equal(y, [1, 4])
-    source = open_source(path, one_hot=True, na="?", memory_limit=limit)
+    source = open_source(path, one_hot=True, na="?")
     np.testing.assert_array_equal(read_all(source)[:, 1], [-9, 2, 3])
     np.testing.assert_array_equal(read_all(source)[:, 0], [1, -9, np.nan])
 
@@ -201,17 +145,16 @@ def write_cells(path, columns):
     return path
 
 
-@pytest.mark.parametrize("limit", [None, 1])
 @pytest.mark.parametrize("cell", ["83.7%", "$1,250", "1,5", "x", "3 €"])
 @pytest.mark.usefixtures("scratch")
-def test_numbers_that_are_not_plain(tmp_path, cell, limit):
+def test_numbers_that_are_not_plain(tmp_path, cell):
     """One behaviour, in memory and converted: an error that names the cell; as a class label, it is text."""
     path = write_cells(tmp_path / "x.csv", {"a": ["1", "2", " ", cell], "b": "1234"})
     message = re.escape(f"{path} has numbers and text in column 'a': {cell!r} in line 5")
     with pytest.raises(ValueError, match=message):
-        open_source(path, memory_limit=limit)
-    assert open_source(path, drop="a", memory_limit=limit).names == ["b"]
-    assert list(open_data(path, target="a", memory_limit=limit)[1]) == ["1", "2", cell]
+        open_source(path)
+    assert open_source(path, drop="a").names == ["b"]
+    assert list(open_data(path, target="a")[1]) == ["1", "2", cell]
 
 
 @pytest.mark.parametrize("cells", [["5 days", "7 days"], ["3-4", "5-6"], ["1.2.3", "1.3.0"], ["--5", "x"]])
@@ -235,12 +178,11 @@ def test_indicators_that_do_not_fit_in_memory(tmp_path):
     np.testing.assert_array_equal(read_all(whole)[:, : len(expected[0])], expected)
 
 
-@pytest.mark.parametrize("limit", [None, 1])
 @pytest.mark.usefixtures("scratch")
-def test_a_header_without_rows(limit, tmp_path):
+def test_a_header_without_rows(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n")
     with pytest.raises(ValueError, match=r"x\.csv has no rows"):
-        open_source(tmp_path / "x.csv", memory_limit=limit)
+        open_source(tmp_path / "x.csv")
 
 
 def test_text_that_begins_with_missing_values_is_text(tmp_path):
@@ -264,15 +206,14 @@ def test_what_a_target_unpacks_to_is_bounded(suffix, tmp_path):
         open_data(np.eye(3), target=path, memory_limit=1_000_000)
 
 
-@pytest.mark.parametrize("limit", [None, 1])
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @pytest.mark.usefixtures("scratch")
-def test_columns_separated_by_blanks_are_read_in_blocks(suffix, limit, tmp_path, monkeypatch):
+def test_columns_separated_by_blanks_are_read_in_blocks(suffix, tmp_path, monkeypatch):
     monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
     lines = "".join(f"  {k}  \t{k / 4:>9} \r\n" + "\n" * (k % 2) for k in range(3000))
     path = tmp_path / f"x.txt{suffix}"
     path.write_bytes((gzip.compress if suffix else bytes)(f"a b\n{lines}".encode()))
-    source = open_source(path, memory_limit=limit)
+    source = open_source(path)
     np.testing.assert_array_equal(read_all(source), np.outer(np.arange(3000), [1, 0.25]))
 
 

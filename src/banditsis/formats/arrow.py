@@ -14,7 +14,7 @@ from banditsis.formats.checks import readable
 from banditsis.formats.columns import as_ids, check_unique_names, match_names, may_hold_ids
 from banditsis.formats.opening import FORMATS, find_format
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.tables import OpenedTable, check_same_columns, find_index
+from banditsis.formats.tables import OpenedTable, find_index
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import raise_if_shorter
@@ -43,9 +43,14 @@ def read_table(path: Path, where: object = None) -> Table:
     open_one = _parquet_table if find_format(path) == "parquet" else _arrow_table
     files = _find_files(path)
     tables = [open_one(file, cache) for file in files]
-    check_same_columns([(file, table.schema) for file, table in zip(files, tables, strict=True)])
+    schema = tables[0].schema
+    for file, table in zip(files, tables, strict=True):
+        if table.schema != schema:
+            differ = [field.name for field in {*schema} ^ {*table.schema}]
+            what = f"column {differ[0]!r}" if differ else "the order of its columns"
+            raise ValueError(f"{file} differs from {files[0].name} in {what}.")
     groups = [group for table in tables for group in table.groups if group.n_rows > 0]
-    return Table(tables[0].schema, groups, path if where is None else where)
+    return Table(schema, groups, path if where is None else where)
 
 
 def _find_files(path: Path) -> list[Path]:

@@ -16,9 +16,9 @@ from banditsis.formats import text
 from banditsis.formats.arrow import in_memory, read_table, write_parquet
 from banditsis.formats.checks import DAMAGE, allowed_memory, damaged
 from banditsis.formats.columns import match_names
-from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TEXT, find_format
+from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES
 from banditsis.formats.options import ReadOptions
-from banditsis.formats.tables import OpenedTable, check_same_columns
+from banditsis.formats.tables import OpenedTable
 from banditsis.formats.text import TextFile, inspect_text, is_number, read_rows
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
@@ -33,16 +33,16 @@ FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 
 
 class OpenedText(OpenedTable):
-    """A table of text or a folder of files, in memory, or copied to the scratch folder if there is one."""
+    """A table of text in memory, or copied to the scratch folder if there is one."""
 
     uses_na = True
     source_type: type[TableSource] = FrameSource
 
-    def __init__(self, where: Path, files: Sequence[TextFile], options: ReadOptions) -> None:
-        self.files, first = files, files[0]
+    def __init__(self, file: TextFile, options: ReadOptions) -> None:
+        self.file = file
         # pandas and R write no name for the column of row names
-        has_row_names = len(first.names) > 1 and first.has_header and first.names[0] == ""
-        super().__init__(where, first.names, options, index=[""] if has_row_names else [])
+        has_row_names = len(file.names) > 1 and file.has_header and file.names[0] == ""
+        super().__init__(file.path, file.names, options, index=[""] if has_row_names else [])
 
     def _text_columns(self) -> Sequence[str]:
         """Columns that are text, even if they look like numbers."""
@@ -51,9 +51,9 @@ class OpenedText(OpenedTable):
     def _load_table(self) -> Table:
         texts, limit = self._text_columns(), allowed_memory(self.options.memory_limit)
         if self.options.scratch is None:
-            return in_memory(self.columns, _read_into_memory(self.files, texts, limit), self.where)
+            return in_memory(self.columns, _read_into_memory(self.file, texts, limit), self.where)
         self.source_type, copy = TableSource, self.options.scratch / "table.parquet"
-        _write_parquet(self.files, texts, str(copy))
+        _write_parquet(self.file, texts, str(copy))
         return read_table(copy, where=self.where)
 
     def _make_source(self) -> Source:
@@ -64,9 +64,9 @@ class OpenedText(OpenedTable):
         if isinstance(opened, FrameSource) and n * p * opened.dtype.itemsize <= limit:
             source = ArraySource(opened.read(slice(0, n), None), opened.names)
             source.notes, source.contents, source.encoding = opened.notes, opened.contents, opened.encoding
-        if not self.files[0].has_header:
+        if not self.file.has_header:
             source.notes = [*source.notes, "no header: the first line of the file was taken as values."]
-        if self.files[0].decimal == ",":
+        if self.file.decimal == ",":
             source.notes = [*source.notes, "decimal commas were read as points."]
         return source
 
@@ -80,7 +80,7 @@ class OpenedText(OpenedTable):
             n_numbers = sum(LIKE_A_NUMBER.fullmatch(value) is not None for value in head)
             is_mixed = 2 * n_numbers >= len(head) and self.table.levels(j, self.options.one_hot) is None
             if head and (is_mixed or n_numbers == len(head)):
-                _raise_mixed(self.files, j)
+                _raise_mixed(self.file, j)
 
 
 class SideText(OpenedText):
@@ -89,7 +89,7 @@ class SideText(OpenedText):
     def __init__(self, file: TextFile, options: ReadOptions) -> None:
         name = file.path.name.lower()
         names = file.names if file.has_header else _default_names(name, len(file.names))
-        super().__init__(file.path, [file._replace(names=names)], options)
+        super().__init__(file._replace(names=names), options)
         self._is_plink = bool(match_names(names, ("FID", "IID"))) or name.endswith(
             (".fam", ".pheno", ".phen")
         )
@@ -103,7 +103,7 @@ class SideText(OpenedText):
 
     def _read(self, name: str) -> Array:
         """Numbers if all values are numbers or missing, else labels."""
-        texts, decimal = self.texts(name), self.files[0].decimal
+        texts, decimal = self.texts(name), self.file.decimal
         cells = set(texts) - {None} if self._is_plink else ()
         codes = {cell for cell in cells if is_number(cell) and float(cell) == MISSING_CODE}
         if codes:
@@ -122,39 +122,18 @@ def _default_names(file: str, width: int) -> list[str]:
 
 
 def open_csv(path: Path, options: ReadOptions) -> OpenedText:
-    """Open a table of text, or all files of a folder as one table, which must have the same columns."""
-    if options.wanted is not None:
-        return SideText(inspect_text(path, options.na, options.wanted), options)
-    paths = [path]
-    if path.is_dir():
-        paths = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
-        inner = next((entry for entry in paths if entry.is_dir()), None)
-        if inner is not None:
-            raise ValueError(
-                f"{path} contains CSV files and the folder {inner.name}: move all files into one folder, or "
-                "write the table as Parquet."
-            )
-        paths = [entry for entry in paths if entry.name.lower().endswith(TEXT)]
-    for each in paths:
-        find_format(each)  # raises if it is not text
-    files = [inspect_text(each, options.na) for each in paths]
-    check_same_columns([(file.path, file.names) for file in files])
-    return OpenedText(path, files, options)
+    """Open a table of text: features, or targets."""
+    file = inspect_text(path, options.na, options.wanted)
+    return OpenedText(file, options) if options.wanted is None else SideText(file, options)
 
 
-def _read_into_memory(files: Sequence[TextFile], texts: Sequence[str], allowed: int) -> list[Any]:
-    import pyarrow as pa
+def _read_into_memory(file: TextFile, texts: Sequence[str], allowed: int) -> list[Any]:
     from pyarrow import csv as arrow_csv
 
-    types = dict.fromkeys(texts, pa.string())
     # More text would need too much memory, whatever the size of a compressed file.
-    budget = _Budget(allowed, allowed / (BYTES_PER_CELL * files[0].cells_per_byte))
-    tables = []
-    for file in files:
-        with _open_stream(file, budget) as stream:
-            tables.append(_check_encoding(arrow_csv.read_csv(stream, **_parse_options(file, types))))
-    schema = _unify(files, [table.schema for table in tables])
-    return list(pa.concat_tables([t if t.schema.equals(schema) else t.cast(schema) for t in tables]).columns)
+    budget = _Budget(allowed, allowed / (BYTES_PER_CELL * file.cells_per_byte))
+    with _open_stream(file, budget) as stream:
+        return list(_check_encoding(arrow_csv.read_csv(stream, **_parse_options(file, texts))).columns)
 
 
 class _Budget:
@@ -205,30 +184,15 @@ def _open_stream(file: TextFile, budget: _Budget) -> Iterator[Any]:
             raise
         match = re.search(r"column #(\d+): CSV conversion error", str(damage))
         if match:
-            _raise_mixed([file], int(match[1]))
+            _raise_mixed(file, int(match[1]))
         for _ in read_rows(file):  # raises if a row has another length or is not UTF-8
             pass
         raise damaged(path, "CSV", damage) from damage
 
 
-def _unify(files: Sequence[TextFile], schemas: Sequence[Any]) -> Any:
-    """The types of the columns of all files: floats if one has integers; raise for numbers and text."""
+def _parse_options(file: TextFile, texts: Sequence[str], types: dict[str, Any] | None = None) -> Any:
+    """Options of pyarrow: columns of text, and the types of others that are known."""
     import pyarrow as pa
-
-    schema = schemas[0]
-    for file, other in zip(files[1:], schemas[1:], strict=True):
-        try:
-            schema = pa.unify_schemas([schema, other], promote_options="permissive")
-        except pa.ArrowException as error:
-            raise ValueError(
-                f"{file.path} has values of another type than the files before it ({error}): write the same "
-                "type in all files."
-            ) from None
-    return schema
-
-
-def _parse_options(file: TextFile, types: dict[str, Any]) -> dict[str, Any]:
-    """Options of pyarrow, with the types of some columns."""
     from pyarrow import csv as arrow_csv
 
     delimiter = "\t" if file.delimiter == " " else file.delimiter
@@ -239,7 +203,7 @@ def _parse_options(file: TextFile, types: dict[str, Any]) -> dict[str, Any]:
         "parse_options": arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": arrow_csv.ConvertOptions(
             strings_can_be_null=True,
-            column_types=types,
+            column_types=(types or {}) | dict.fromkeys(texts, pa.string()),
             null_values=_null_values(file),
             decimal_point=file.decimal,
         ),
@@ -258,47 +222,42 @@ def _check_encoding(table: Any) -> Any:
     return table
 
 
-def _raise_mixed(files: Sequence[TextFile], column: int) -> NoReturn:
+def _raise_mixed(file: TextFile, column: int) -> NoReturn:
     """Raise an error that names the first text in a column of numbers."""
-    for file in files:
-        name, null_values = file.names[column], _null_values(file)
-        for number, cells in read_rows(file):
-            cell = cells[column]
-            if not is_number(cell.replace(file.decimal, ".")) and cell not in null_values:
-                raise ValueError(
-                    f"{file.path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; "
-                    "write plain numbers with decimal points, leave the cell empty if it is missing, or drop "
-                    "the column."
-                )
+    name, null_values = file.names[column], _null_values(file)
+    for number, cells in read_rows(file):
+        cell = cells[column]
+        if not is_number(cell.replace(file.decimal, ".")) and cell not in null_values:
+            raise ValueError(
+                f"{file.path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; "
+                "write plain numbers with decimal points, leave the cell empty if it is missing, or drop the "
+                "column."
+            )
     raise ValueError(
-        f"{files[0].path} has cells of blanks, or numbers of different types, in column {name!r}: leave "
-        "cells empty if they are missing, or drop the column."
+        f"{file.path} has cells of blanks, or numbers of different types, in column {name!r}: leave cells "
+        "empty if they are missing, or drop the column."
     )
 
 
-def _write_parquet(files: Sequence[TextFile], texts: Sequence[str], destination: str) -> None:
-    """Copy a table to a Parquet file, in pieces; the first ones decide which columns are numbers."""
+def _write_parquet(file: TextFile, texts: Sequence[str], destination: str) -> None:
+    """Copy a table to a Parquet file, in pieces; the first one decides which columns are numbers."""
     import pyarrow as pa
 
-    first = [next(_read_batches(file, {}), None) for file in files]
-    found = [(file, batch.schema) for file, batch in zip(files, first, strict=True) if batch is not None]
-    if not found:
-        raise ValueError(f"{files[0].path} has no rows.")
-    schema = _unify([file for file, _ in found], [kinds for _, kinds in found])
+    first = next(_read_batches(file, texts, {}), None)
+    if first is None:
+        raise ValueError(f"{file.path} has no rows.")
     # Later rows may have decimals in a column of integers, or values in an empty column.
     widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}
-    types = {field.name: widened.get(field.type, field.type) for field in schema}
-    types |= dict.fromkeys(texts, pa.string())
-    batches = (batch for file in files for batch in _read_batches(file, types))
-    write_parquet(pa.schema(list(types.items())), batches, destination)
+    types = {field.name: widened.get(field.type, field.type) for field in first.schema}
+    write_parquet(pa.schema(list(types.items())), _read_batches(file, texts, types), destination)
 
 
-def _read_batches(file: TextFile, types: dict[str, Any]) -> Iterator[Any]:
+def _read_batches(file: TextFile, texts: Sequence[str], types: dict[str, Any]) -> Iterator[Any]:
     from pyarrow import csv as arrow_csv
 
     with (
         _open_stream(file, _Budget()) as stream,
-        arrow_csv.open_csv(stream, **_parse_options(file, types)) as reader,
+        arrow_csv.open_csv(stream, **_parse_options(file, texts, types)) as reader,
     ):
         for batch in reader:
             yield _check_encoding(batch)

@@ -46,9 +46,11 @@ _UNPACK = "unpack it, or if it is a table of text, rename it to end in .csv{}"
 _BED = "convert it, as in plink2 {} --make-bed"
 _PARQUET = "write it as Parquet, as in pandas.{}(…).to_parquet(…)"
 _DUCKDB = "write a table as Parquet, as in duckdb FILE -c \"COPY table TO 'table.parquet'\""
+_FOLDER = "duckdb -c \"COPY (FROM '{}/*.csv') TO 'table.parquet'\""
 _SQLITE = 'write a table as CSV, as in sqlite3 -header -csv FILE "SELECT * FROM table" > table.csv'
 _PICKLES = (".orc", ".pkl", ".pickle", ".dta", ".sas7bdat", ".xpt", ".sav")
 _EXCEL, _PLINK2 = (".xls", ".xlsx", ".xlsb"), (".pgen", ".pvar", ".psam")
+_XARRAY = "open it with xarray, and pass an array: open_source(xarray.open_dataset(FILE)[name])"
 _HDF5 = rb"\x89HDF\r\n\x1a\n"
 
 #: The first whose signature matches is what a file contains. No table of text begins with a signature.
@@ -65,7 +67,7 @@ FORMATS = {
         "a BGEN file", (".bgen",), rb".{3}\0.{12}bgen", remedy=_BED.format("--bgen FILE ref-first")
     ),
     "pgen": Format("a PLINK 2 file", _PLINK2, rb"\x6c\x1b[\2-\4\x10\x11]", remedy=_BED.format("--pfile x")),
-    "netcdf": Format("a netCDF 3 file", (), rb"CDF[\1\2\5]", remedy="write it with format='NETCDF4'"),
+    "netcdf": Format("a netCDF file", (".nc", ".nc4", ".cdf"), rb"CDF[\1\2\5]", remedy=_XARRAY),
     "r": Format("an R file", (".rds", ".rda", ".rdata"), remedy="write it with arrow::write_parquet(…)"),
     "zip": Format("a zip archive", (".zip",), remedy="unpack it, and open what it contains"),
     "excel": Format("an Excel workbook", _EXCEL, rb"\xd0\xcf\x11\xe0", remedy="save its sheet as CSV"),
@@ -84,7 +86,7 @@ FORMATS = {
     "csv": Format("CSV", (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES), b"", "csv:open_csv"),
     "zarr": Format("Zarr", (".zarr",), b"", "zarr:open_zarr"),
     "index": Format("index", (".index",), b"", "banditsis.index.reader:open_index"),
-    "hdf5": Format("HDF5", (".h5", ".hdf5", ".nc"), _HDF5, "hdf5:open_hdf5"),
+    "hdf5": Format("HDF5", (".h5", ".hdf5"), _HDF5, "hdf5:open_hdf5"),
     "h5ad": Format("AnnData (.h5ad)", (".h5ad",), _HDF5, "hdf5:open_hdf5"),
     "plink": Format("PLINK", (".bed",), rb"\x6c\x1b", "plink:open_plink"),
 }
@@ -291,7 +293,7 @@ def _match_content(path: Path) -> str | None:
 
 
 def _folder_format(path: Path) -> str:
-    """A folder is a Zarr store, or contains Parquet, Arrow or CSV files."""
+    """A folder is an index or a Zarr store, or contains Parquet or Arrow files."""
     if is_index(path):
         return "index"
     if path.name.endswith(".partial") and (path / "scratch").is_dir():
@@ -301,12 +303,14 @@ def _folder_format(path: Path) -> str:
     entries = sorted(entry for entry in path.iterdir() if entry.name[0] not in "._")
     formats = {_folder_format(e) if e.is_dir() else _match_name(e) for e in entries} - {None}
     formats = {name for name in formats if FORMATS[str(name)].opener}
-    if len(formats) == 1 and formats <= {"parquet", "arrow", "csv"}:
+    if len(formats) == 1 and formats <= {"parquet", "arrow"}:
         return str(formats.pop())
+    if formats == {"csv"}:
+        raise ValueError(f"{path} is a folder of CSV files: convert it, as in {_FOLDER.format(path)}.")
     content = "nothing" if not entries else ", ".join(entry.name for entry in entries[:3])
     raise ValueError(
-        f"{path} is a folder, but neither a Zarr store nor one of Parquet, Arrow or CSV files alone: it "
-        f"contains {content}."
+        f"{path} is a folder, but neither a Zarr store nor one of Parquet or Arrow files alone: it contains "
+        f"{content}."
     )
 
 

@@ -23,17 +23,9 @@ from banditsis.sources.sparse import SparseSource
 
 FEATURE_NAMES = ("names", "feature_names", "columns", "column_names", "var_names")
 SAMPLE_IDS = ("ids", "sample_ids", "index", "obs_names")
-#: How the name of a dimension scale begins that netCDF stores without values.
-BARE_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
-
-#: Attributes of the CF conventions that change what cells mean, and values that do not, besides NaN.
-PACKING = {
-    "scale_factor": (1,),
-    "add_offset": (0,),
-    "_FillValue": ("AAAAAAAA+H8=",),  # how xarray writes NaN in base64
-    "missing_value": (),
-    "_Unsigned": ("false",),
-}
+#: Attributes of netCDF that say that the cells of an array are not its values.
+PACKING = ("scale_factor", "add_offset", "missing_value", "_Unsigned")
+NAN_IN_BASE64 = "AAAAAAAA+H8="  # as xarray writes it
 SPARSE_AXIS = {"csr_matrix": 0, "csc_matrix": 1}
 ENTRIES_AT_ONCE = 1 << 16  # of an uncompressed sparse matrix
 #: Arrays by name; they have a shape, a dtype and values in ``array[...]``.
@@ -115,18 +107,18 @@ class Store(ABC):
         return self.make_source(self.check(array), names)
 
     def _check_not_packed(self, array: Any) -> None:
-        """Raise if the CF attributes of an array say that its cells are not its values."""
-        given = {name: array.attrs.get(name) for name in PACKING}
+        """Raise if netCDF attributes say that the cells of an array are not its values."""
         version = getattr(getattr(array, "metadata", None), "zarr_format", 0)
-        if version == 2 and "_ARRAY_DIMENSIONS" in array.attrs and array.fill_value:
-            given["_FillValue"] = array.fill_value  # where xarray stores it
-        for name, harmless in PACKING.items():
-            values = [] if given[name] is None else np.ravel(given[name]).tolist()
-            if any(value == value and value not in harmless for value in values):
-                raise ValueError(
-                    f"{self.where(array)} is packed: its attribute {name} is {values[0]!r}. Open it "
-                    "with xarray, which applies such attributes, and pass the DataArray."
-                )
+        is_xarray = version == 2 and "_ARRAY_DIMENSIONS" in array.attrs  # which stores the attribute there
+        fill = array.attrs.get("_FillValue", array.fill_value or None if is_xarray else None)
+        packed = [name for name in PACKING if name in array.attrs]
+        if fill is not None and any(v == v and v != NAN_IN_BASE64 for v in np.ravel(fill).tolist()):
+            packed.append("_FillValue")
+        if packed:
+            raise ValueError(
+                f"{self.where(array)} is packed, as its attribute {packed[0]} says. Open it with xarray, "
+                "which applies such attributes, and pass the DataArray."
+            )
 
 
 def open_matrix(store: Store, where: object, inner: str, options: ReadOptions) -> OpenedMatrix:
@@ -139,14 +131,11 @@ def open_matrix(store: Store, where: object, inner: str, options: ReadOptions) -
     parent = array.name.strip("/").rpartition("/")[0]
     group = store.root[parent] if parent else store.root
     members = store.arrays(group) if not hasattr(group, "shape") else {}
-    rows, columns = _find_coordinates(array, members)
     source = store.open_dense(where, array, None)
     n, p = source.shape
-    source.names = _find_names(store, where, array, group, members, p, columns)
+    source.names = _find_names(store, where, array, group, members, p)
     vectors = {name: member for name, member in members.items() if member.shape in ((n,), (n, 1))}
     ids = next((vectors[name] for name in SAMPLE_IDS if name in vectors), None)
-    if ids is None and rows is not None and np.dtype(rows.dtype).kind in "OSUT":
-        ids = rows
     others = {name: store.later(store.read, member) for name, member in vectors.items()}
     read_ids = None if ids is None else store.later(lambda: np.array(store.read(ids), str))
     return OpenedMatrix(source, where, options, read_ids, others)
@@ -171,32 +160,10 @@ def _find_matrix(where: object, members: Members) -> Any:
     )
 
 
-def _find_coordinates(array: Any, members: Members) -> list[Any | None]:
-    """The vectors that label the rows and the columns, as netCDF and xarray store them."""
-    found: list[Any | None] = []
-    if hasattr(array, "dims"):  # HDF5
-        name = "DIMENSION_LIST"
-        if name in array.attrs and array.attrs.get_id(name).dtype.kind == "O":  # else it has no references
-            found = [scales[0] if len(scales) else None for scales in array.dims]
-    else:
-        names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS") or ()
-        found = [members.get(name) for name in names]
-    if len(found) != 2:
-        return [None, None]
-    return [
-        None
-        if vector is None
-        or vector.shape != (length,)
-        or to_text(vector.attrs.get("NAME", "")).startswith(BARE_DIMENSION)
-        else vector
-        for vector, length in zip(found, array.shape, strict=True)
-    ]
-
-
 def _find_names(
-    store: Store, where: object, array: Any, group: Any, members: Members, p: int, coordinate: Any | None
+    store: Store, where: object, array: Any, group: Any, members: Members, p: int
 ) -> list[str] | None:
-    """Names of the columns, from an attribute, an array of strings or the coordinate of the columns."""
+    """Names of the columns, from an attribute or an array of strings."""
     for key in FEATURE_NAMES:
         names = array.attrs.get(key, group.attrs.get(key))
         if names is None and key in members and len(members[key].shape) == 1:
@@ -207,11 +174,7 @@ def _find_names(
             return [to_text(name) for name in names]
         if key in array.attrs:  # else they may belong to another array
             raise ValueError(f"{where} has {len(names):,} {key} for {p:,} columns.")
-    if coordinate is None:
-        return None
-    names = [to_text(name) for name in store.read(coordinate)]
-    check_unique_names(names, where)
-    return names
+    return None
 
 
 # AnnData: a matrix of observations × variables with their tables

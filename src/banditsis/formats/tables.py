@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from banditsis.core.arrays import Array, are_distinct_integers
@@ -155,17 +154,6 @@ def _make_features(
         if k != 0 or len(levels[j]) != 2  # of two levels, the first is the complement of the second
     ]
     return features, [names[j] if k is None else f"{names[j]}={levels[j][k]}" for j, k in features]
-
-
-def check_same_columns(files: Sequence[tuple[Path, Sequence[Any]]]) -> None:
-    """Raise if the files of a folder have other columns, which are names or fields of Arrow."""
-    first, columns = files[0]
-    for path, others in files[1:]:
-        if list(others) != list(columns):
-            fields = set(columns) ^ set(others)
-            differ = [getattr(field, "name", field) for field in (*columns, *others) if field in fields]
-            what = f"column {differ[0]!r}" if differ else "the order of its columns"
-            raise ValueError(f"{path} differs from {first.name} in {what}.")
 
 
 @cache

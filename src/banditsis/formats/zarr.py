@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from banditsis.core.arrays import Array, Columns, Rows
-from banditsis.formats.checks import DAMAGE, check_is_file, import_optional, readable
+from banditsis.formats.checks import check_is_file, import_optional, readable
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.opening import split_path
 from banditsis.formats.options import ReadOptions
@@ -50,13 +50,8 @@ class ZarrSource(BlockSource):
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         columns = slice(0, self.shape[1]) if columns is None else columns
         is_slice = isinstance(rows, slice) and isinstance(columns, slice)
-        try:
+        with readable(_local_folder(self.array) or self.array.store_path, "Zarr"):
             block = self.array[rows, columns] if is_slice else self.array.oindex[rows, columns]
-        except DAMAGE as error:
-            where, reason = _local_folder(self.array) or self.array.store_path, str(error)
-            raise ValueError(
-                f"a chunk of {where} is damaged ({reason or type(error).__name__}): write the store again."
-            ) from error
         return np.asarray(block, self.dtype)
 
 
