@@ -165,7 +165,7 @@ for label, result in (("no covariates", plain), ("adjusted", adjusted)):
 # threshold. Circles are clearly associated variants: significant after Holm's correction for all
 # variants.
 
-fig, axes = plt.subplots(figsize=(10, 4), layout="constrained")
+fig, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 plots.manhattan(adjusted, axes)
 # sphinx_gallery_thumbnail_number = 3
 plt.show()

@@ -99,7 +99,7 @@ is_late = np.array([name.split("=")[0] in after for name in first.selected_names
 is_early = ~is_flagged & ~is_late
 groups = {"flagged": is_flagged, "known only afterwards": is_late, "known before": is_early}
 
-fig, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+fig, axes = plt.subplots(figsize=(6, 4), layout="constrained")
 for (label, members), colour in zip(groups.items(), ("C3", "C1", "C0"), strict=True):
     size = np.abs(first.scores[first.selected[members]])
     axes.barh(np.flatnonzero(members), size, color=colour, label=label)
@@ -145,7 +145,7 @@ result
 
 from banditsis import plots
 
-fig, axes = plt.subplots(figsize=(7, 6.5), layout="constrained")
+fig, axes = plt.subplots(figsize=(6, 6.5), layout="constrained")
 plots.scores(result, axes)
 plt.show()
 

@@ -50,7 +50,7 @@ print(f"associated features kept: {np.isin(np.arange(10), result.selected).sum()
 # last one more rows of few features. Both axes are logarithmic: on linear axes the coloured area
 # would be hard to see.
 
-fig, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+fig, axes = plt.subplots(figsize=(6, 4), layout="constrained")
 plots.reading_map(result, axes)
 plt.show()
 
@@ -79,7 +79,7 @@ for k, (n_rows, n_keep) in enumerate(plan.steps):
 # sphinx_gallery_thumbnail_number = 2
 rows = [step.n_rows for step in plan.steps]
 band = 1.96 / np.sqrt(rows)
-fig, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
+fig, axes = plt.subplots(figsize=(6, 4.4), layout="constrained")
 axes.fill_between(rows, -band, band, color="0.88", label="95% band without association")
 axes.plot(rows, path[:, 10:], "-", color="C0", lw=0.5)
 axes.plot(rows[0] * np.ones(p - 10), path[0, 10:], ".", color="C0", ms=2, label="not associated")
@@ -108,7 +108,7 @@ n, p, d = 20_000, 500, 60
 X, y = simulate(n, p, np.linspace(0, 0.22, 40), np.random.default_rng(2))
 actual = np.abs(SIS(1).fit(X, y).result_.scores[:40])  # over all rows
 
-fig, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+fig, axes = plt.subplots(figsize=(6, 4), layout="constrained")
 for alpha, colour in ((0.3, "C0"), (0.5, "C1"), (1.1, "C2")):
     plan = Plan.paper(n, p, d, alpha=alpha)
     runs = [screen(X, y, plan, random_state=k) for k in range(100)]
@@ -142,8 +142,8 @@ plt.show()
 # - ``min_correlation`` is the correlation above which no feature may be lost. A feature is dropped only
 #   if it is below that with high confidence, and rounds go on until nothing is undecided.
 #
-# A plan knows its cost and its floor, so the first two can be compared without data. The left
-# picture does so for a million rows and 10,000 features. The right picture is measured on the
+# A plan knows its cost and its floor, so the first two can be compared without data. The upper
+# picture does so for a million rows and 10,000 features. The lower picture is measured on the
 # data above: the share of the features with a correlation of 0.08 or more that were lost.
 
 strong = np.flatnonzero(actual >= 0.08)
@@ -172,7 +172,7 @@ planned = {
     "min_correlation": [(Plan.guaranteed(*large, r).fraction, r) for r in minima],
 }
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+fig, (left, right) = plt.subplots(2, 1, figsize=(5.4, 7), layout="constrained")
 for name, marker in zip(planned, "os^", strict=True):
     left.plot(*np.transpose(planned[name]), marker=marker, ms=4, label=name)
     right.plot(*np.transpose(measured[name]), marker=marker, ms=4, label=name)
@@ -217,7 +217,7 @@ for name, response in responses.items():
 
     screen(X, response, plan, sampling="stratified", random_state=0)
 
-fig, panels = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained", sharey=True)
+fig, panels = plt.subplots(3, 1, figsize=(5.4, 7.5), layout="constrained", sharey=True)
 for axes, (name, design) in zip(panels, designs.items(), strict=True):
     strata = np.arange(design.n_strata)
     axes.bar(strata - 0.2, np.array(design.sizes) / n, 0.4, color="0.7", label="all rows")

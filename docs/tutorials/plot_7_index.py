@@ -170,13 +170,13 @@ print(f"one target:   index {1000 * alone:3.0f} ms, file {1000 * alone_exact:3.0
 print(f"{q} together:  index {1000 * together:3.0f} ms, file {1000 * together_exact:3.0f} ms")
 
 # %%
-# The index has to be built first. The picture adds up these times, for all targets one by one (left),
-# and for all of them together in each month of a year (right). The index pays off where the lines
+# The index has to be built first. The picture adds up these times, for all targets one by one (above),
+# and for all of them together in each month of a year (below). The index pays off where the lines
 # cross.
 
 import matplotlib.pyplot as plt
 
-fig, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+fig, panels = plt.subplots(2, 1, figsize=(5.4, 6.4), layout="constrained")
 cases = {
     "one target at a time": ("targets", q, alone, alone_exact),
     f"all {q} targets together": ("months", 12, together, together_exact),
