@@ -317,8 +317,8 @@ def test_reports(tmp_path):
         assert result.exit_code == 0, result.stderr
         texts.append((tmp_path / "out.html").read_text())
     assert texts[0].count("<figure ") == 4  # plots of the data
-    assert "random sample of 450 rows. The horizontal axis is the feature, the vertical axis bmi" in texts[0]
-    assert " rows, at most 250 of each class. The vertical axis is the feature" in texts[1]
+    assert "random sample of 450 rows; the line connects means." in texts[0]
+    assert " rows, at most 250 of each class; the line connects means." in texts[1]
     assert f"<dt>Data</dt><dd>{tmp_path / 'cohort.parquet'}</dd>" in texts[1]
 
 

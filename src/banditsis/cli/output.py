@@ -24,13 +24,18 @@ from banditsis.core.formatting import (
 )
 from banditsis.core.validation import find_missing
 from banditsis.results import sentences
-from banditsis.results.features import Features, list_features
+from banditsis.results.features import LEAKAGE, Features, list_features
 from banditsis.results.result import ScreeningResult
 from banditsis.results.several import ScreeningResults
 
 #: Features of one target, and of each of several.
 MAX_FEATURES, MAX_FEATURES_OF_SEVERAL = 20, 5
 MAX_NOTES = 3
+#: Words of notes that may change the answer, the most important first.
+IMPORTANT = (
+    *("the run was ", LEAKAGE, "distinct integers", "fewer than the", "treated as numbers", "more similar"),
+    *("were left out", "was left out", "have a value", "constant", "p-values", "class labels"),
+)
 MAX_CLASSES = 5
 #: How far names are shortened on a narrow terminal, and how long they are on a wide one.
 MIN_NAME, MAX_NAME = 16, 32
@@ -100,10 +105,16 @@ def _print_notes(notes: Sequence[str], result: ScreeningResult, verbose: bool) -
     told = ("skipped ",) if result.about.contents and not verbose else ()
     reading = sentences.describe_reading(result)
     left = [note for note in notes if note != reading and not note.startswith(told)]
+    left.sort(key=_importance)
     for note in left if verbose else left[:MAX_NOTES]:
         print_output(f"Note: {to_single_line(note)}", indent=6)
     if not verbose and (n_more := len(left) - MAX_NOTES) > 0:
         print_output(f"{count(n_more, 'more note')}: use --verbose.")
+
+
+def _importance(note: str) -> int:
+    """The place of a note among others: those that may change the answer come first."""
+    return next((k for k, words in enumerate(IMPORTANT) if words in note), len(IMPORTANT))
 
 
 def summarize_response(values: Array, by_class: bool = False) -> str:

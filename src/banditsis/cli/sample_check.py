@@ -45,12 +45,8 @@ def run(
     """Screen all rows and a sample of them, and print what the sample misses."""
     options = SimpleNamespace(data=data, target=target, keep=keep, **UNSET | given)
     if plot is not None:
-        check_output(
-            plot,
-            (".png", ".svg", ".pdf"),
-            "--plot",
-            [file for file in [local_path(data)] if isinstance(file, Path)],
-        )
+        given_file: Any = local_path(data)
+        check_output(plot, PICTURES, "--plot", [given_file] if isinstance(given_file, Path) else [])
     opened, names = open_target(options)
     if len(names) > 1 and find_statistic(options.statistic).n_columns == 1:
         raise UsageError("give one --target: a sample is checked for one response.")

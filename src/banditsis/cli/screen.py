@@ -22,7 +22,7 @@ from banditsis.cli.terminal import (
     print_output,
     usage_errors,
 )
-from banditsis.core.progress import DELAY_SECONDS, ProgressBar, clock
+from banditsis.core.progress import clock
 from banditsis.core.validation import MissingValueError, check_real, count_classes, find_missing
 from banditsis.engine.redundancy import count_candidates
 from banditsis.formats.dataset import Dataset, open_dataset
@@ -197,20 +197,19 @@ def screen_data(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Scree
     def run_with(missing: str) -> Any:
         if options.iterative:
             return _screen_iteratively(data, options)
-        with ProgressBar(shown=False if options.quiet else None, delay=DELAY_SECONDS) as bar:
-            return screen(
-                data.features,
-                data.target,
-                lambda design: _make_plan(design, p, n_choose, options),
-                **_pick(options, SCREENING),
-                missing=missing,
-                covariates=data.covariates,
-                sample_weight=data.sample_weight,
-                avoid_redundancy=n_choose or False,
-                n_jobs=options.n_jobs,
-                random_state=options.seed,
-                progress=bar,
-            )
+        return screen(
+            data.features,
+            data.target,
+            lambda design: _make_plan(design, p, n_choose, options),
+            **_pick(options, SCREENING),
+            missing=missing,
+            covariates=data.covariates,
+            sample_weight=data.sample_weight,
+            avoid_redundancy=n_choose or False,
+            n_jobs=options.n_jobs,
+            random_state=options.seed,
+            progress=False if options.quiet else None,
+        )
 
     try:
         found = _run_with_gaps(run_with, data, options)

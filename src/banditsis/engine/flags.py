@@ -144,7 +144,7 @@ def _describe(result: ScreeningResult, leaks: dict[int, str], ids: Sequence[int]
     if leaks:
         reasons = dict.fromkeys(leaks.values())
         groups = [f"{names([k for k in leaks if leaks[k] == reason])} ({reason})" for reason in reasons]
-        notes.append(f"{LEAKAGE}: {', '.join(groups)}; drop what is not known before the response is.")
+        notes.append(f"{LEAKAGE}: {', '.join(groups)}; drop columns known only after the response.")
     if ids:
         has, it = ("has", "it") if len(ids) == 1 else ("have", "them")
         notes.append(
