@@ -59,7 +59,7 @@ EXAMPLES = [
     (formatting.shorten, ("a name that goes on and on and on", 12), "a name…nd on"),
     (formatting.short_labels, (NAMES, 12), ["gene o…a set", "gene…set (1)", "gene…set (2)"]),
     (formatting.text_table, (["feature", "score"], [["age", "+0.5"], ["height", "-0.25"]], "<"), TABLE),
-    (validation.check_sample_weight, ([1, 0, 4, 2], 4), ([0.25, 1.0, 0.5], [0, 2, 3])),
+    (validation.check_sample_weight, ([1, 0, 4, 2], 4), [0.25, 0.0, 1.0, 0.5]),
     (validation.count_classes, ([True, False],), 0),
     (validation.count_classes, (["yes", None, "no"],), 2),
     (validation.count_classes, (list("abcde"),), 3),

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
+from banditsis.core.formatting import were
 from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.core.progress import Progress, announce_compilation, show_progress
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
-    Responses,
     check_choice,
     check_flag,
     check_integer,
-    check_plan,
     check_pvalues,
     check_responses,
     check_sample_weight,
@@ -167,13 +166,17 @@ def screen(
     )
     announce_compilation(progress)
     with Workers(count_jobs(n_jobs)) as workers, one_blas_thread():
-        responses = _check_responses(kind, y, source.shape[0], missing == "pairwise")
+        one_column = kind.n_columns == 1
+        allow_missing = missing == "pairwise" and one_column
+        responses = check_responses(
+            kind.unpack(y), source.shape[0], allow_missing=allow_missing, can_allow=one_column
+        )
         if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
             known = source
             if given.rows is not None:
                 known = take_original_rows(source, np.flatnonzero(given.rows))
             raise_nonfinite(known, slice(0, known.shape[0]), None, missing == "pairwise")
-        single = np.ndim(y) == 1 or kind.n_columns > 1
+        single = np.ndim(y) == 1 or not one_column
         runs = make_runs(source, responses, given, plan, settings)
         single = single and sum(len(run.members) for run in runs) == 1  # classes may be responses
         results = _run_all(runs, workers, progress, single)
@@ -225,13 +228,14 @@ def _check_given(
     n: int, kind: Any, pairwise: bool, remarks: Sequence[str], covariates: Any, sample_weight: Any, by: Any
 ) -> Given:
     """Check what is given for n rows, and find the rows in which it is known."""
-    rows, values, weights, notes = None, None, None, [*remarks]
-    if sample_weight is not None and (checked := check_sample_weight(sample_weight, n)) is not None:
+    rows, values, notes = None, None, [*remarks]
+    weights = None if sample_weight is None else check_sample_weight(sample_weight, n)
+    if weights is not None:
         if not kind.adjusts:
             raise unsupported(kind.name, "sample weights", "sample_weight")
-        weights = np.zeros(n)
-        weights[slice(None) if checked.kept is None else checked.kept] = checked.values
-        rows, notes = None if checked.kept is None else weights > 0, [*notes, *checked.notes(n)]
+        if n_zero := n - np.count_nonzero(weights):
+            have, rows = "has" if n_zero == 1 else "have", weights > 0
+            notes.append(f"{n_zero:,} of the {n:,} rows {have} weight 0 and {were(n_zero)} left out.")
     if covariates is not None:
         values, complete, expanded = encode_covariates(covariates, n, allow_missing=pairwise)
         notes += expanded
@@ -243,13 +247,6 @@ def _check_given(
     if by is not None and by.shape != (n,):
         raise ValueError(f"by must have a value for each of the {n:,} rows, got the shape {by.shape}.")
     return Given(rows, values, weights, by, notes)
-
-
-def _check_responses(kind: Any, y: Any, n: int, pairwise: bool) -> Responses:
-    """The responses of n rows as one array."""
-    one_column = kind.n_columns == 1
-    allow_missing = pairwise and one_column
-    return check_responses(kind.unpack(y), n, allow_missing=allow_missing, can_allow=one_column)
 
 
 def _resolve_plan(
@@ -272,19 +269,24 @@ def _resolve_plan(
             "avoid_redundancy must be a number of features to choose if keep is a plan, got True."
         )
     n_choose = None if avoid_redundancy is False else check_integer("avoid_redundancy", avoid_redundancy, 1)
-    return _check_plan(keep, shape, n_choose), n_choose
 
+    def check(plan: Any, n: int) -> Plan:
+        if not isinstance(plan, Plan):
+            example = f"Plan.exact({n}, {shape[1]}, 10)"
+            raise TypeError(f"keep must be a number of features, or a Plan such as {example}; got {plan!r}.")
+        if (plan.n_rows, plan.n_features) != (n, shape[1]):
+            raise ValueError(
+                f"the plan is for {plan.n_rows:,} rows × {plan.n_features:,} features, but X has {n:,} × "
+                f"{shape[1]:,}: make the plan for the shape of X."
+            )
+        if n_choose is not None and not n_choose <= plan.n_keep <= MAX_CANDIDATES:
+            kept = f"keeps {plan.n_keep:,}" if plan.n_keep else "sets no number of features to keep"
+            raise ValueError(
+                f"avoid_redundancy = {n_choose} needs a plan that keeps {n_choose:,} to {MAX_CANDIDATES:,} "
+                f"features, but this one {kept}."
+            )
+        return plan
 
-def _check_plan(plan: PlanLike, shape: tuple[int, int], n_choose: int | None) -> PlanLike:
-    """Check a plan, or have it checked when it is made; it keeps enough features to choose from."""
-    if callable(plan) and not isinstance(plan, Plan):
-        return lambda design: cast(Plan, _check_plan(plan(design), (design.n_rows, shape[1]), n_choose))
-    checked = check_plan(plan, Plan, shape)
-    n_keep = checked.n_keep
-    if n_choose is not None and not n_choose <= n_keep <= MAX_CANDIDATES:
-        kept = f"keeps {n_keep:,}" if n_keep else "sets no number of features to keep"
-        raise ValueError(
-            f"avoid_redundancy = {n_choose} needs a plan that keeps {n_choose:,} to {MAX_CANDIDATES:,} "
-            f"features, but this one {kept}."
-        )
-    return checked
+    if callable(keep):
+        return lambda design: check(keep(design), design.n_rows), n_choose
+    return check(keep, shape[0]), n_choose

@@ -18,7 +18,6 @@ from banditsis.core.formatting import count, were
 from banditsis.core.parallel import map_in_threads
 
 if TYPE_CHECKING:
-    from banditsis.plans.plan import Plan
     from banditsis.sources.base import Source
     from banditsis.statistics.base import Statistic
 
@@ -154,21 +153,6 @@ def check_shape(source: Source) -> None:
         raise ValueError(f"the data have {n} row(s); screening needs at least {MIN_ROWS} (n_samples={n}).")
 
 
-def check_plan(plan: Any, kind: type[Plan], shape: tuple[int, int]) -> Plan:
-    """Return a plan that was made for data of this shape."""
-    n, p = shape
-    if not isinstance(plan, kind):
-        raise TypeError(
-            f"keep must be a number of features, or a Plan such as Plan.exact({n}, {p}, 10); got {plan!r}."
-        )
-    if (plan.n_rows, plan.n_features) != shape:
-        raise ValueError(
-            f"the plan is for {plan.n_rows:,} rows × {plan.n_features:,} features, but X has {n:,} × {p:,}: "
-            "make the plan for the shape of X."
-        )
-    return plan
-
-
 def check_guarantee_possible(statistic: Statistic, row_order: str) -> None:
     """Check that a minimum correlation can be guaranteed for a statistic and a row order."""
     for setting, value, required in (
@@ -203,22 +187,7 @@ class MissingValueError(ValueError):
     """A value is missing where that is not allowed."""
 
 
-class SampleWeights(NamedTuple):
-    """Checked weights of the rows."""
-
-    #: positive, at most 1, for the rows that are kept
-    values: Array
-    #: rows with a positive weight; None for all
-    kept: Indices | None
-
-    def notes(self, n: int) -> list[str]:
-        """What to remark about the n rows."""
-        n_zero = 0 if self.kept is None else n - len(self.kept)
-        have = f"{'has' if n_zero == 1 else 'have'} weight 0 and {were(n_zero)} left out"
-        return [f"{n_zero:,} of the {n:,} rows {have}."] if n_zero else []
-
-
-def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:
+def check_sample_weight(sample_weight: Any, n: int) -> Array | None:
     """Check the weights of n rows and divide them by the largest; None if they are all the same."""
     if is_masked(sample_weight):
         raise TypeError("masked arrays are not supported: fill the missing values of sample_weight first.")
@@ -238,16 +207,14 @@ def check_sample_weight(sample_weight: Any, n: int) -> SampleWeights | None:
             f"sample_weight must be finite and not negative, got {weights[row]:g} in row {row:,}; use 0 to "
             "leave a row out."
         )
-    kept = np.flatnonzero(weights)
-    if len(kept) < MIN_ROWS:
+    n_zero = n - int(np.count_nonzero(weights))
+    if n - n_zero < MIN_ROWS:
         raise ValueError(
-            f"sample_weight is zero in {n - len(kept):,} of {n:,} rows, but screening needs at least "
+            f"sample_weight is zero in {n_zero:,} of {n:,} rows, but screening needs at least "
             f"{MIN_ROWS} rows with a positive weight."
         )
-    if len(kept) == n and weights.min() == weights.max():
-        return None
-    values = weights[kept] / weights.max()  # the sum of large weights could overflow
-    return SampleWeights(values, None if len(kept) == n else kept)
+    # The sum of large weights could overflow.
+    return None if weights.min() == weights.max() else np.asarray(weights / weights.max())
 
 
 class Responses(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -42,7 +41,6 @@ State: TypeAlias = "SumState | RereadState | CountState"
 SCORES_OF_THREAD = 1 << 15
 #: One feature is enough for a message, so only these are read again to find a value that is not finite.
 MAX_NONFINITE_READ = 1000
-logger = logging.getLogger("banditsis")
 
 
 class Found(NamedTuple):
@@ -118,9 +116,11 @@ def _drop(found: Found) -> Found:
     kept = [left for left in found.left if not isinstance(left, slice)]
     if len(kept) < len(found.left):  # some response has all features left
         return found
-    union: Indices = kept[0] if len(kept) == 1 else np.unique(np.concatenate(kept))
+    if len(kept) == 1:
+        return found._replace(state=found.state.take(kept[0]), left=[slice(None)])
+    union: Indices = np.unique(np.concatenate(kept))
     left: list[Positions] = [np.searchsorted(union, positions) for positions in kept]
-    return found._replace(state=found.state.take(union), left=[slice(None)] if len(kept) == 1 else left)
+    return found._replace(state=found.state.take(union), left=left)
 
 
 def _next_round(
@@ -159,8 +159,6 @@ def _next_round(
             result = _describe_missing(result, state, k, some.present)
         results.append(add_round(result, some, features[k], kept, done))
         left.append(kept if isinstance(positions, slice) else positions[kept])
-        said = done.n_rows, done.n_features, done.n_kept, done.seconds
-        logger.debug("round %d: %d rows of %d features, %d kept, %.3f s", len(result.rounds) + 1, *said)
         if run.settings.on_round is not None:
             run.settings.on_round(results[-1].rounds[-1])
     return Found(state, left, results)

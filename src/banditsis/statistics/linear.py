@@ -226,6 +226,8 @@ class LinearStatistic(Statistic):
     def find_nonfinite(self, sums: Floats) -> Indices:
         """Positions of the features whose sums are not finite, except those of fourth powers."""
         with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(sums[: self.layout.n_lines].sum()):  # as nearly always
+                return np.empty(0, np.intp)
             return np.flatnonzero(~np.isfinite(sums[: self.layout.n_lines].sum(axis=0)))
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
