@@ -233,7 +233,7 @@ def _check_given(
     if weights is not None:
         if not kind.adjusts:
             raise unsupported(kind.name, "sample weights", "sample_weight")
-        if n_zero := n - np.count_nonzero(weights):
+        if n_zero := n - int(np.count_nonzero(weights)):
             have, rows = "has" if n_zero == 1 else "have", weights > 0
             notes.append(f"{n_zero:,} of the {n:,} rows {have} weight 0 and {were(n_zero)} left out.")
     if covariates is not None:

@@ -178,16 +178,6 @@ def test_weights_recover_population_totals():
     assert abs(np.mean(means) - x.mean()) < 3 * error
 
 
-def test_stored_strata_are_read_from_their_first_rows():
-    sizes = np.repeat([1.0, 5.0], [600, 400])
-    strata = Strata.stored((600, 400), lambda rows: sizes[rows])
-    first, second = strata.draw([20, 50], "stored", 0)
-    counts = strata.design.allocate(20)
-    assert first.tolist() == [*range(counts[0]), *range(600, 600 + counts[1])]
-    assert len(np.intersect1d(first, second)) == 0
-    assert len(second) == 30
-
-
 def test_the_first_rows_of_each_stratum_are_read_in_stored_order():
     y = np.random.default_rng(0).standard_normal(1000)
     y[[700, 20, 900]] = 50.0
@@ -199,7 +189,7 @@ def test_the_first_rows_of_each_stratum_are_read_in_stored_order():
 
 
 @pytest.mark.parametrize("sizes", [(70, 30), (7 * 10**9, 2 * 10**9, 10**9)])
-def test_a_uniform_sample_of_stored_strata_has_hypergeometric_counts(sizes):
+def test_a_uniform_sample_of_data_in_parts_has_hypergeometric_counts(sizes):
     counts, edges, n = [], np.cumsum([0, *sizes]), sum(sizes)
     for seed in range(1000):
         steps = list(Strata.uniform(n).draw([5, 10], "stored", seed, stored=sizes))

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_guarantee_possible
-from banditsis.engine.sampling import N_STRATA, Strata
+from banditsis.engine.sampling import Strata
 from banditsis.index.sketch import plan_by_bits
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan
 from banditsis.sources.base import Source
-from banditsis.statistics.base import RowSizes, Statistic
+from banditsis.statistics.base import Statistic
 
 #: A plan, or a function that makes it from the sampling design.
 PlanLike: TypeAlias = "Plan | Callable[[SamplingDesign], Plan]"
@@ -56,8 +56,8 @@ def choose_design(
         strata = Strata.uniform(n)
         row_sizes = statistic.row_sizes() if made.by_evidence and first < n else None
         if row_sizes is not None:  # outliers are read in any case
-            strata = _divide(source, row_sizes, row_order, 1)
-    elif not source.shuffled:
+            strata = Strata.by_size(n, row_sizes, 1)
+    else:
         row_order = "random"
     row_order, made, remarks = resolve_row_order(source, made, row_order)
     if slower_than_exact(source, made, row_order, n_reread):
@@ -75,30 +75,23 @@ def find_strata(source: Source, statistic: Statistic, sampling: str, row_order: 
     reason = _why_uniform(source, statistic, sampling, row_order)
     row_sizes = statistic.row_sizes() if reason is None else None
     if row_sizes is not None:
-        return _divide(source, row_sizes, row_order, N_STRATA)
+        return Strata.by_size(source.shape[0], row_sizes)
     if sampling == "stratified":
         reason = reason or f"the statistic {statistic.name!r} needs a uniform sample"
         raise ValueError(f"rows cannot be sampled in strata: {reason}. Set sampling to 'uniform' or 'auto'.")
     return Strata.uniform(source.shape[0])
 
 
-def _divide(source: Source, row_sizes: RowSizes, row_order: str, n_strata: int) -> Strata:
-    """The strata of the source, or some by the size of rows, with others for outliers."""
-    if source.stratum_sizes and row_order != "random":
-        return Strata.stored(source.stratum_sizes, row_sizes)
-    return Strata.by_size(source.shape[0], row_sizes, n_strata)
-
-
 def _why_uniform(source: Source, statistic: Statistic, sampling: str, row_order: str) -> str | None:
     """Why rows are drawn uniformly; None if they can be drawn from strata."""
     if statistic.y.shape[1] > statistic.n_columns:
         return "there are several responses"
-    if row_order == "random" or (source.stratum_sizes and row_order != "blocks"):
+    if row_order == "random":
         return None
     if row_order != "auto":
         return f"the row order is {row_order!r}, not random"
     if source.shuffled:
-        return "the data were shuffled without a target, and their first rows are a uniform sample"
+        return "the data were shuffled, and their first rows are a uniform sample"
     n, p = source.shape
     some = -(-n // 100)  # rows that are read cheaply if they cost little more than as many consecutive ones
     random, together = (source.bytes_touched(some, p, scattered=scattered) for scattered in (True, False))
@@ -112,7 +105,7 @@ def resolve_row_order(source: Source, plan: Plan, row_order: str) -> tuple[str, 
 
     "auto" is the stored order for shuffled data, random rows where they are cheap, and otherwise whole blocks
     in random order. A guarantee needs a simple random sample of rows, so a guaranteed plan never reads
-    blocks. Neither does a plan for rows that are stored in strata: it reads the first rows of each.
+    blocks. Neither does a plan for data in several parts: it reads the first rows of each.
     """
     if row_order == "auto" and source.shuffled:
         row_order = "stored"
@@ -126,8 +119,8 @@ def resolve_row_order(source: Source, plan: Plan, row_order: str) -> tuple[str, 
         cheap = some <= RANDOM_ORDER_TOLERANCE * blocks and RANDOM_ORDER_TOLERANCE * some <= everything
         row_order = "random" if plan.by_evidence or cheap else "blocks"
     elif row_order == "blocks" and source.stratum_sizes:
-        row_order = "stored"  # blocks of one stratum do not represent the others
-    # The first rows of several strata do not end where blocks end.
+        row_order = "stored"  # blocks of one part do not represent the others
+    # The first rows of several parts do not end where blocks end.
     if row_order == "random" or plan.by_evidence or source.stratum_sizes:
         return row_order, plan, []
     rounded = plan.round_to_blocks(source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -94,19 +93,6 @@ class Strata:
         map_in_threads(sort_some, range(len(parts)), 2)
         return cls(design, codes, rows)
 
-    @classmethod
-    def stored(cls, sizes: Sequence[int], row_sizes: RowSizes) -> Strata:
-        """Strata of the given sizes that are stored one after the other."""
-        edges = np.cumsum([0, *sizes])
-        spreads, largest = [], []
-        for start, stop in pairwise(edges.tolist()):
-            parts = (row_sizes(part) for part in chunks(slice(start, stop)))
-            squares, ends = zip(*((np.square(part).sum(), part.max()) for part in parts), strict=True)
-            spreads.append(float(np.sqrt(sum(squares) / (stop - start))))
-            largest.append(float(max(ends)))
-        codes = np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes)
-        return cls(SamplingDesign(tuple(sizes), tuple(spreads), tuple(largest)), codes)
-
     @property
     def n_strata(self) -> int:
         """Number of strata."""
@@ -172,9 +158,9 @@ class Strata:
         "random" draws rows without replacement, as many of each stratum as the design allocates, so those up
         to any step are a random sample; ``lazy`` draws those of a step when they are needed, which pays off
         if the run may end early. "blocks" draws whole blocks between ``edges``; the total may fall short by a
-        few rows if the last block is short. "stored" takes the first rows of each stratum. If there is one
-        stratum, but rows are stored in several of the sizes ``stored``, the number of each is random, so they
-        are a uniform sample.
+        few rows if the last block is short. "stored" takes the first rows of each stratum. If rows are stored
+        in several parts of the sizes ``stored``, it takes the first rows of each part, a random number, so
+        they are a uniform sample; several strata then have random rows.
 
         Examples
         --------
@@ -196,10 +182,11 @@ class Strata:
             yield from _draw_blocks(totals, rng, edges)
             return
         sizes, counts = design.sizes, np.array([design.allocate(m) for m in totals])
-        if order == "stored" and self.n_strata == 1:
+        in_order = order == "stored" and (self.n_strata == 1 or not stored)
+        if in_order and stored:
             sizes, counts = tuple(stored), _allocate_at_random(stored, totals, rng)
         streams = [rng] if len(sizes) == 1 else rng.spawn(len(sizes))
-        take = _take_first if order == "stored" else _draw_lazily if lazy else _draw_at_once
+        take = _take_first if in_order else _draw_lazily if lazy else _draw_at_once
         parts = [take(*given) for given in zip(sizes, counts.T.tolist(), streams, strict=True)]
         starts = np.cumsum([0, *sizes[:-1]])
         for step in zip(*parts, strict=True):
