@@ -79,6 +79,12 @@ GROUPS: dict[str, list[click.Option]] = {
             multiple=True,
         ),
         _option(
+            "--by",
+            "Scores and stability by the values of this column, such as the month, with --statistic chi2, "
+            "information_value or mutual_information.",
+            metavar="COLUMN",
+        ),
+        _option(
             "--sample-weight", "Weights of the rows: a column of the data or FILE:COLUMN; 0 omits a row."
         ),
         _option("--rows", "Number of rows, such as 1e6.", **COUNT),
@@ -230,8 +236,19 @@ _add(
     "screen",
     f"Select the features most associated with a target.\n\n{ABOUT_DATA}",
     *("data", "targets", *READING, "id_column", "keep", "fdr", "exact", *PLANNING),
-    *("statistic", "covariates", "sample_weight", "pvalues", "avoid_redundancy", "iterative", "interactions"),
-    *("missing", "row_order", "sampling", "output", "all_features", "report", "as_json", "quiet", "verbose"),
+    *("statistic", "covariates", "sample_weight", "by", "pvalues", "avoid_redundancy", "iterative"),
+    *(
+        "interactions",
+        "missing",
+        "row_order",
+        "sampling",
+        "output",
+        "all_features",
+        "report",
+        "as_json",
+        "quiet",
+        "verbose",
+    ),
     *("seed", "n_jobs", "scheduler"),
     examples=(
         "data.parquet --target price --keep 100",

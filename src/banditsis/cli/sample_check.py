@@ -33,7 +33,7 @@ PICTURES = (".png", ".svg", ".pdf")
 #: Options of ``screen`` that this command does not have.
 UNSET: dict[str, Any] = {
     **dict.fromkeys(("alpha", "budget", "min_correlation", "confidence", "fdr")),
-    **dict.fromkeys(("sample_weight", "scheduler")),
+    **dict.fromkeys(("sample_weight", "by", "scheduler")),
     **dict.fromkeys(("avoid_redundancy", "iterative", "interactions", "quiet"), False),
     **{"row_order": "auto", "sampling": "auto", "pvalues": True},
 }

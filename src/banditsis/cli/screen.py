@@ -44,7 +44,7 @@ READING = ("columns", "drop", "id_column", "one_hot", "dates", "na", "memory_lim
 PLANNING = ("exact", "alpha", "budget", "min_correlation", "confidence")
 SCREENING = ("statistic", "row_order", "sampling", "pvalues")
 #: Options that cannot be combined with iterations.
-NOT_ITERATIVE = ("fdr", "min_correlation", "pvalues", "avoid_redundancy", "sample_weight", "missing")
+NOT_ITERATIVE = ("fdr", "min_correlation", "pvalues", "avoid_redundancy", "sample_weight", "by", "missing")
 #: Options of which only one can be set.
 EXCLUSIVE = (
     ("exact", "alpha", "budget", "min_correlation"),
@@ -53,6 +53,7 @@ EXCLUSIVE = (
     ("min_correlation", "fdr"),
     ("avoid_redundancy", "fdr"),
     *(("iterative", name) for name in NOT_ITERATIVE),
+    ("covariates", "by"),
     ("scheduler", "interactions"),
     ("quiet", "verbose"),
 )
@@ -74,7 +75,7 @@ def run(data: str, **given: Any) -> None:
 
 def check_options(options: SimpleNamespace) -> None:
     """Raise for invalid options before any data are read."""
-    given = {name: None if value in (False, "auto") else value for name, value in vars(options).items()}
+    given = {name: None if value in (False, "auto", ()) else value for name, value in vars(options).items()}
     with usage_errors():
         check_confidence(options.confidence, options.min_correlation)
         for names in EXCLUSIVE:
@@ -111,7 +112,8 @@ def open_target(options: SimpleNamespace) -> tuple[Dataset, list[str]]:
     path = options.data
     targets = list(options.target) or [_stored_target(path)]
     opening = _pick(options, READING)
-    roles = {"covariates": options.covariates, "sample_weight": options.sample_weight}
+    beside = options.covariates or tuple(filter(None, [options.by]))
+    roles = {"covariates": beside, "sample_weight": options.sample_weight}
     target = targets[0] if len(targets) == 1 else targets
     data = open_dataset(path, target, ReadOptions(**opening, command_line=True), **roles)
     opening |= roles | {"target": tuple(targets)}
@@ -194,6 +196,10 @@ def screen_data(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Scree
     if options.avoid_redundancy:
         n_choose = default_size(max(n, 3), p) if options.keep is None else min(options.keep, p)
 
+    beside: Any = data.covariates
+    if options.by is not None:
+        (beside,) = beside.values()
+
     def run_with(missing: str) -> Any:
         if options.iterative:
             return _screen_iteratively(data, options)
@@ -203,7 +209,7 @@ def screen_data(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Scree
             lambda design: _make_plan(design, p, n_choose, options),
             **_pick(options, SCREENING),
             missing=missing,
-            covariates=data.covariates,
+            **{"by" if options.by else "covariates": beside},
             sample_weight=data.sample_weight,
             avoid_redundancy=n_choose or False,
             n_jobs=options.n_jobs,
