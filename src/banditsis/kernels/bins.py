@@ -97,12 +97,23 @@ def count_by_column(flat: Array, starts: Array, edges: Array, cells: Array, coun
     return n_infinite
 
 
+@inlined_elementwise
+def run_of(s: Array, i: int, n: int) -> Any:
+    """Where the run of values equal to the i-th of n sorted ones begins and ends."""
+    low, high = i, i + 1
+    while low > 0 and s[low - 1] == s[i]:
+        low -= 1
+    while high < n and s[high] == s[i]:
+        high += 1
+    return low, high
+
+
 @elementwise
 def find_edges(columns: Array, n_bins: int, edges: Array) -> None:
     """Fill the edges (edges, features), which are NaN, from sorted values (features, rows), NaN last.
 
     A feature with at most ``n_bins`` values has a bin for each. Otherwise bins hold equal shares of the rows,
-    except that a value that holds more than a share has a bin of its own.
+    except that a value that holds more than a share has a bin of its own, which is not next to a small one.
     """
     for j in range(columns.shape[0]):
         s, n, n_values = columns[j], 0, 0
@@ -110,30 +121,21 @@ def find_edges(columns: Array, n_bins: int, edges: Array) -> None:
             n_values += n == 0 or s[n] != s[n - 1]
             n += 1
         edges[0, j] = -np.inf
-        start, k, n_left = 0, 1, min(n_bins, n_values)
-        while n_left > 1:
-            end = start  # of the rows that have the value of the first one
-            while end < n and s[end] == s[start]:
-                end += 1
-            share = (n - start) / n_left
-            if n_values <= n_bins or end - start >= share:
-                if end == n:
-                    break
-                # Values between two others that were not seen belong to neither of two values of integers.
-                edges[k, j] = s[end] if n_values <= n_bins else np.nextafter(s[start], s[end])
-                start = end
-            else:
+        start, n_left = 0, min(n_bins, n_values)
+        for k in range(1, n_left):
+            share = (n - start) / (n_left + 1 - k)
+            _, stop = run_of(s, start, n)
+            if n_values > n_bins and stop - start < share:
                 cut = start + max(1, int(share + 0.5))
-                v, low = s[cut], cut
-                while s[low - 1] == v:
-                    low -= 1
-                high = cut
-                while high < n and s[high] == v:
-                    high += 1
-                # All rows with this value are in one bin: the next one, if it has a share of them.
-                after = high - cut < cut - low and high - low < share
-                if after and high == n:
-                    break
-                start = high if after else low
+                low, high = run_of(s, cut, n)
+                ahead, end = run_of(s, min(cut + int(share / 2), n - 1), n)
+                if end - ahead >= share > high - low:
+                    start = ahead
+                else:  # rows with the same value are in one bin
+                    start = high if high - cut < cut - low and high - low < share and high < n else low
                 edges[k, j] = s[start]
-            k, n_left = k + 1, n_left - 1
+            elif stop < n:
+                edges[k, j] = s[stop] if n_values <= n_bins else np.nextafter(s[start], s[stop])
+                start = stop
+            else:
+                break
