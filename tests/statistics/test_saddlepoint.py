@@ -42,7 +42,7 @@ DRAWS = {
 @pytest.mark.parametrize("name", DRAWS)
 def test_pvalues_are_those_of_permutations(name):
     generator = np.random.default_rng(0)
-    n, times = 300, 200_000
+    n, times = 300, 80_000
     x, y = DRAWS[name](generator, n)
     g, found = x - x.mean(), []
     for _ in range(times // 2000):
