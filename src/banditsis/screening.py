@@ -176,7 +176,7 @@ def screen(
             if given.rows is not None:
                 known = take_original_rows(source, np.flatnonzero(given.rows))
             raise_nonfinite(known, slice(0, known.shape[0]), None, missing == "pairwise")
-        single = np.ndim(y) == 1 or not one_column
+        single = np.asarray(y).ndim == 1 or not one_column
         runs = make_runs(source, responses, given, plan, settings)
         single = single and sum(len(run.members) for run in runs) == 1  # classes may be responses
         results = _run_all(runs, workers, progress, single)
