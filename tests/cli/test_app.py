@@ -33,7 +33,9 @@ def test_help_and_version():
     assert groups == sorted(groups)
     assert groups[1] < screening.index("--budget") < groups[2] < screening.index("--pvalues")
     for command in ("demo", "screen", "sample-check", "index", "info", "plan"):
-        assert "Exit codes: 0 success, 1 invalid input" in run(command, "--help").stdout
+        text = run(command, "--help").stdout
+        assert "Exit codes: 0 success, 1 invalid input" in text
+        assert max(map(len, text.splitlines())) <= 80
     code = """
 import sys, banditsis.core.progress
 from banditsis.cli.app import app

@@ -127,8 +127,10 @@ GROUPS: dict[str, list[click.Option]] = {
         _choice(
             "--statistic",
             ("auto", *STATISTICS),
-            "Measure of association; auto is anova for three or more classes, else pearson.",
+            "Measure of association: auto (anova for three or more classes, else pearson), "
+            f"{', '.join(STATISTICS)}.",
             default="auto",
+            metavar="NAME",
         ),
         _flag("--pvalues", "Read all rows of the selected features to get p-values."),
         _flag("--avoid-redundancy", "Choose the features to keep so they are not redundant."),
@@ -266,7 +268,7 @@ _add(
     *("statistic", "missing", "plot", "as_json", "seed", "n_jobs"),
     examples=(
         "data.parquet --target y --rows 10000",
-        "x.bed --target pheno.csv:CD8 --rows 2000 --plot missed.png",
+        "x.bed --target pheno.csv:CD8 --rows 2000 --plot a.png",
     ),
 )
 _add(
