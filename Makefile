@@ -107,6 +107,7 @@ bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites 
 	$(BIN)/python benchmarks/moment_statistics.py
 	if command -v plink2; then $(BIN)/python benchmarks/plink.py; fi
 	$(BIN)/python benchmarks/sample_statistics.py --write docs/statistics.md
+	$(BIN)/python benchmarks/wilcoxon.py
 
 bench-kernels: $(STAMP)  ## Measure statistics, layouts and dtypes against plain Pearson screening (3 minutes, 9 GB)
 	$(BIN)/python benchmarks/kernels.py

@@ -181,6 +181,28 @@ def test_markers_from_a_sample_of_cells(sampling, by_row):
     assert all(result.fraction_read < 0.5 for result in found)
 
 
+@pytest.mark.parametrize("sampling", ["uniform", "stratified"])
+def test_a_sample_says_what_it_may_have_missed(sampling):
+    """Features with the AUC it names, or a larger one, are kept with about the probability it names."""
+    rng, n, p = np.random.default_rng(6), 6000, 300
+    y = rng.choice(["a", "b", "c"], n, p=[0.6, 0.3, 0.1])
+    X = (rng.random((n, p)) < 0.4) * rng.gamma(1.0, 1.0, (n, p))
+    X[y == "a"] += rng.random(p) < 0.1
+    X[y == "c"] += (rng.random(p) < 0.3) * rng.random(p)
+    exact = SIS(40, statistic="wilcoxon").fit(X, y).scores_
+    n_kept = n_expected = 0
+    for seed in range(40):
+        selector = BanditSIS(40, statistic="wilcoxon", sampling=sampling, budget=0.05, random_state=seed)
+        for result, scores in zip(selector.fit(X, y).result_, exact.T, strict=True):
+            (note,) = [note for note in result.notes if "rows of this class were read" in note]
+            auc = float(note.split("AUC of ")[1].split()[0])
+            strong = np.flatnonzero(np.abs(scores) >= auc - 0.5)
+            n_expected += len(strong)
+            n_kept += len(set(strong) & set(result.selected))
+    assert n_expected > 300
+    assert n_kept >= 0.95 * n_expected
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -264,6 +264,8 @@ def _measure_sample(
     measured = []
     for k, result in enumerate(results):
         evidence = replace(result.evidence, unread=float(unread[k]))
+        if (note := statistic.describe_missed(k, read, result.rounds)) is not None:
+            result = replace(result, notes=(note, *result.notes))
         found = measure_variance_inflation(
             run.source, statistic, k, read, run.strata, result.selected, result.cells_read
         )

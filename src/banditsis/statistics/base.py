@@ -171,6 +171,10 @@ class Statistic(ABC):
         """Why these rows have no p-values because events are few; None if they have."""
         return None
 
+    def describe_missed(self, response: int, read: Sequence[Rows], rounds: Sequence[Any]) -> str | None:
+        """What a random sample may have missed, given the rows of each round, without a detection floor."""
+        return None
+
     def copy_with(self, **attributes: Any) -> Self:
         """Copy the statistic and change some attributes."""
         other = copy(self)

@@ -18,6 +18,8 @@ from banditsis.statistics.sample import SampleStatistic
 MAX_EXACT = 8
 #: With a larger share of ties, the sum is normal if so many rows with other values are expected in a class.
 MAX_TIED, MIN_OTHERS = 0.25, 5
+#: A normal variable is larger than minus this with probability 95%.
+QUANTILE = 1.645
 
 
 class Comparison(NamedTuple):
@@ -158,6 +160,25 @@ class Wilcoxon(SampleStatistic):
         share = self.prepare(self.response(slice(0, len(self.y)))).sizes / len(self.y)
         return lambda rows: np.asarray(1.0 / share[self.y[rows, 0]])
 
+    def describe_missed(self, response: int, read: Sequence[Rows], rounds: Sequence[Any]) -> str:
+        """The AUC from which on a feature was kept with probability 95%, by its standard error."""
+        k = self.compared[response]
+        n_class = self.prepare(self.response(slice(0, len(self.y)))).sizes[k]
+        parts, reach, size = list[Floats](), 0.0, 0.0
+        for rows, done in zip(read, rounds, strict=False):
+            parts.append(self.response(rows))
+            found = self.prepare(np.concatenate(parts))
+            size, others = float(found.sizes[k]), float(found.others[k])
+            if done.n_kept < done.n_features:
+                error = auc_error(0.5 + done.cutoff, size, others) * np.sqrt(1 - size / n_class)
+                reach = max(reach, done.cutoff + QUANTILE * error)
+        low, high = max(0.0, 0.5 - reach), min(1.0, 0.5 + reach)
+        return (
+            f"{size:,.0f} of {n_class:,.0f} rows of this class were read: features with an AUC of {high:.3f} "
+            f"or more, or {low:.3f} or less, were kept with a probability of at least about 95%; weaker ones "
+            "may be missing."
+        )
+
     def prepare(self, y: Floats) -> Comparison:
         return self._compare(y, None)
 
@@ -200,6 +221,13 @@ class Wilcoxon(SampleStatistic):
             tail = _exact_log10(min(n1, n2), max(n1, n2))
             log10[k, untied] = tail[np.floor(n1 * n2 / 2 - distance[k, untied]).astype(int)]
         return np.asarray(log10)
+
+
+def auc_error(auc: float, size: float, others: float) -> float:
+    """Standard error of an AUC above 1/2 (Hanley and McNeil 1982), of the larger or of the smaller values."""
+    above, below = auc / (2 - auc) - auc**2, 2 * auc**2 / (1 + auc) - auc**2
+    pairs = ((n - 1) * above + (m - 1) * below for n, m in ((size, others), (others, size)))
+    return float(np.sqrt((auc * (1 - auc) + max(pairs)) / (size * others)))
 
 
 @cache
