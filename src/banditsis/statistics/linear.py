@@ -285,10 +285,9 @@ class LinearStatistic(Statistic):
     def normal_responses(self, rows: Rows) -> Array:
         if not self.shares_pass or self.sample_weight is not None:
             return super().normal_responses(rows)
-        slope = self.gram(np.zeros((self.n_sums, 0)), self.summary(rows)).slopes if self.rank else None
 
         def add_up(part: Rows) -> Floats:
-            left = self.targets(part) if slope is None else self.targets(part) - self.design(part) @ slope
+            left = self.targets(part)
             square = np.square(left)
             pairs = (left, left), (left, square), (square, square)
             return np.stack([left.sum(axis=0), *(np.einsum("ij,ij->j", *pair) for pair in pairs)])

@@ -245,14 +245,6 @@ class Gram:
             squares=squares[columns],
         )
 
-    @property
-    def slopes(self) -> Floats:
-        """Coefficients of the targets on A, over all rows."""
-        gram = np.zeros((self.layout.n_design,) * 2)
-        gram[triangle(len(gram))] = self.total[0]
-        white = whiten(gram)
-        return white.T @ (white @ self.total[1])
-
     def inflation(self, strata: Floats, per_row: Floats, counts: Indices, columns: Indices | slice) -> Floats:
         """Variance inflation of some features whose spread depends on the response, without covariates.
 
