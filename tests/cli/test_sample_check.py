@@ -90,6 +90,7 @@ def test_other_statistics_have_no_floor_but_the_same_table(folder):
         (("--target", "y", "--rows", 100, "--plot", "x.bmp"), 2, "must end in .png or .svg or .pdf"),
         (("--target", "y", "--target", "g1", "--rows", 100), 2, "give one --target"),
         (("--target", "y", "--rows", 100, "--statistic", "distance"), 1, "null distribution"),
+        (("--target", "y", "--rows", 100, "--statistic", "cox"), 2, "needs two targets"),
         (("--rows", 100), 2, "no target"),
     ],
 )

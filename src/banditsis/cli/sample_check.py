@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from banditsis.cli.app import app
 from banditsis.cli.output import check_output, summarize_response
-from banditsis.cli.screen import open_target, screen_data
+from banditsis.cli.screen import check_options, open_target, screen_data
 from banditsis.cli.terminal import (
     INTERRUPTED,
     UsageError,
@@ -30,20 +31,15 @@ from banditsis.statistics import find_statistic
 
 MAX_LISTED = 20
 PICTURES = (".png", ".svg", ".pdf")
-#: Options of ``screen`` that this command does not have.
-UNSET: dict[str, Any] = {
-    **dict.fromkeys(("alpha", "budget", "min_correlation", "confidence", "fdr")),
-    **dict.fromkeys(("sample_weight", "by", "scheduler")),
-    **dict.fromkeys(("avoid_redundancy", "iterative", "interactions", "quiet"), False),
-    **{"row_order": "auto", "sampling": "auto", "pvalues": True},
-}
 
 
 def run(
     data: str, target: tuple[str, ...], rows: int, keep: int, plot: Path | None, as_json: bool, **given: Any
 ) -> None:
     """Screen all rows and a sample of them, and print what the sample misses."""
-    options = SimpleNamespace(data=data, target=target, keep=keep, **UNSET | given)
+    defaults = app.commands["screen"].make_context("screen", [data]).params
+    options = SimpleNamespace(**defaults | given | {"target": target, "keep": keep, "pvalues": True})
+    check_options(options)
     if plot is not None:
         given_file: Any = local_path(data)
         check_output(plot, PICTURES, "--plot", [given_file] if isinstance(given_file, Path) else [])
@@ -164,7 +160,7 @@ def _describe_cost(check: SampleCheck) -> str:
     """How much was read to find the features of all rows, and what that may have missed."""
     found, share = check.found, format_share(check.n_rows / check.found.n_rows)
     if found.is_exact:
-        return "All rows were read, so r and ranks over all rows are exact."
+        return "All rows were read, so scores and ranks over all rows are exact."
     floor = (
         "" if found.evidence.no_floor_reason else f" Its detection floor is {found.detection_floor():.4f}."
     )
