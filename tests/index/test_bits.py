@@ -168,6 +168,21 @@ def test_noise_has_a_floor_and_no_certificate(stored):
         result.detection_floor(0.99)
 
 
+def test_a_larger_confidence_reads_more(stored):
+    X, y, source = stored
+    read, given = [], (*source.shape, 12, 400)
+    for confidence in (0.5, 0.95, 0.9999):
+        result = screen(source, y, Plan.index(*given, confidence=confidence))
+        np.testing.assert_array_equal(result.selected, SIS(12).fit(X, y).result_.selected)
+        assert f"with probability {100 * confidence:.4g}%" in str(result)
+        assert result.detection_floor(confidence) > 0
+        read.append(result.rounds[-1].n_features)
+    assert read[0] < read[1] < read[2] < 400
+    for data, options in ((X, {}), (source, {"statistic": "spearman"})):
+        with pytest.raises(ValueError, match=r"use another plan than Plan\.index"):
+            screen(data, y, Plan.index(*given), **options)
+
+
 def test_several_responses_are_those_one_by_one(stored):
     X, y, source = stored
     Y = np.column_stack([y, X[:, 30] + y, -y])

@@ -15,9 +15,8 @@ from banditsis.core.formatting import to_single_line
 from banditsis.core.validation import MIN_ROWS, Responses, describe_unknown
 from banditsis.engine.design import PlanLike, choose_design
 from banditsis.engine.sampling import Strata
-from banditsis.index.sketch import BY_BITS
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.plan import Plan
+from banditsis.plans.plan import BY_BITS, Plan
 from banditsis.results.evidence import About, Evidence, Round, find_versions
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source

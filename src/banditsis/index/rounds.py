@@ -30,8 +30,8 @@ from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import SMALLEST_RESIDUAL
 
-#: Probability that a feature is lost, and precision of scores that are computed in float32.
-ERROR, ROUNDING = 0.05, 1e-6
+#: Precision of scores that are computed in float32.
+ROUNDING = 1e-6
 #: Cells of queries that are rotated together, and features that are named if their values are not finite.
 CELLS_AT_ONCE, MAX_NONFINITE = 1 << 28, 1000
 #: Responses whose candidates are read together, if products of all these features with all responses are at
@@ -142,7 +142,8 @@ def _find_limits(
         (estimates.products[some] / np.sqrt(squares), estimates.variances[some] / squares)
         for some in (lines, slice(0, a))
     )
-    error = ERROR / run.plan.n_keep / (2 if a else 1)
+    confidence = dict(run.plan.parameters).get("confidence", 0.95)
+    error = (1.0 - confidence) / run.plan.n_keep / (2 if a else 1)
     own, given = largest_length(r, v, error), largest_length(r_given, v_given, error)
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.sqrt(np.maximum(1.0 - np.square(given), 0.0))

@@ -17,14 +17,12 @@ from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.plans import ALL_ROWS_READ
-from banditsis.plans.plan import Plan, Step
+from banditsis.plans.plan import BY_BITS, Plan
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.linear import LinearStatistic
 
-#: Name of the plan that reads bits.
-BY_BITS = "index"
 #: Rows of a block, of the smallest full one, and of the smallest.
 BLOCK, SMALL_BLOCK, WORD = 1 << 13, 1 << 10, 64
 N_MOMENTS, WIDTH, QUERY_BITS = 5, 16, 4  # of the kernels, which are not imported to read a folder
@@ -217,21 +215,24 @@ def find_sketch(source: Source) -> Sketch | None:
 def plan_by_bits(
     source: Source, statistic: Statistic, plan: Plan, settings: Any
 ) -> tuple[Plan | None, list[str]]:
-    """The plan that reads the bits of an index, if the user leaves the plan open; else None, and why."""
+    """The plan that reads the bits of an index, if it is asked for or left open; else None, and why."""
     base: Any = source
     while hasattr(base, "base"):
         base = base.base
-    n, p, size = *source.shape, 8 * source.dtype.itemsize
+    (n, p), asked = source.shape, plan.name == BY_BITS
     is_open = plan.why_exact == ALL_ROWS_READ and settings.row_order == "auto"
-    is_open &= settings.sampling != "stratified"
-    n_candidates = max(4 * plan.n_keep, plan.n_keep + 100)
-    if not is_open or 2 * n_candidates > p or not hasattr(base, "sketch"):
+    if not asked and not (is_open and settings.sampling != "stratified" and hasattr(base, "sketch")):
         return None, []
+    made = plan if asked else Plan.index(n, p, plan.n_keep)
+    if not asked and 2 * made.steps[0].n_keep > p:
+        return None, []
+    reason = ""
     if not isinstance(statistic, LinearStatistic) or statistic.layout.weighted:
         given = " with covariates" if statistic.rank else ""
         what = f"{statistic.name!r}{given}" if statistic.sample_weight is None else "sample weights"
-        return None, [f"the bits of the index do not support {what}: its rows were sampled."]
-    if find_sketch(source) is None:
-        return None, ["the bits of the index are for all rows of plain features: rows were sampled instead."]
-    steps = Step(max(3, n // size), n_candidates), Step(n, plan.n_keep)
-    return Plan(n, p, steps, BY_BITS), []
+        reason = f"the bits of the index do not support {what}"
+    elif find_sketch(source) is None:
+        reason = "the bits of an index are for all rows of its plain features"
+    if reason and asked:
+        raise ValueError(f"{reason}: use another plan than Plan.index.")
+    return (None, [f"{reason}: its rows were sampled instead."]) if reason else (made, [])

@@ -18,6 +18,8 @@ from banditsis.plans.keeping import EvidenceStep
 
 #: Heads of the columns of :meth:`Plan.rows_of_table`.
 TABLE_HEADS = ("step", "rows", "features", "kept", "cells")
+#: Name of the plan that reads bits of an index, and bits of a cell for one that it reads.
+BY_BITS, BITS_OF_CELL = "index", 32
 #: Share of the cells that a plan may read in addition to have fewer steps, each of which takes time.
 EXTRA_CELLS = 0.1
 
@@ -115,6 +117,21 @@ class Plan:
         _check_size(n, p, d)
         check_integer("m", m, min(3, n), n)
         return cls(n, p, (Step(m, min(d, p)),), "subsample", uniform=True)
+
+    @classmethod
+    def index(cls, n: int, p: int, d: int, n_candidates: int | None = None, confidence: float = 0.95) -> Plan:
+        """The bits of an index for all features, and then all rows of some candidates.
+
+        The result says whether the selected features are those of exact screening with probability
+        ``confidence``, or above which score they are. By default at most 4d candidates are read, and at least
+        100 more than d.
+        """
+        _check_size(n, p, d)
+        check_real("confidence", confidence, 0, 1)
+        d = min(d, p)
+        most = min(p, max(4 * d, d + 100)) if n_candidates is None else n_candidates
+        steps = Step(max(min(3, n), n // BITS_OF_CELL), most), Step(n, d)
+        return cls(n, p, steps, BY_BITS, parameters=(("confidence", confidence),))
 
     @classmethod
     def paper(cls, n: int, p: int, d: int, alpha: float = 0.5, discard: float = 0.5) -> Plan:

@@ -314,8 +314,8 @@ class ScreeningResult(Output):
         if self.evidence.no_floor_reason is not None:
             raise ValueError(f"no detection floor: {self.evidence.no_floor_reason}.")
         if (reach := self.evidence.reach) is not None:
-            if confidence > 0.95:
-                raise ValueError("the detection floor of a run on an index is known at confidence 0.95 only.")
+            if confidence > (known := self.parameters.get("confidence", 0.95)):
+                raise ValueError(f"the detection floor of this run is known at confidence {known} only.")
             return min(1.0, max(reach, self.rounds[-1].cutoff))
         evidence, rounds, n = self.evidence, self.rounds, self.n_rows
         # The number of features that pass by evidence is not fixed in advance, so all features count.
