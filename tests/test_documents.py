@@ -21,7 +21,7 @@ def blocks(name):
 
 
 def run(name, names, capsys):
-    """Run the code of a page; what a line ``print(…)  # 0.046: …`` prints begins with the comment up to a colon."""
+    """Run the code of a page. A line ``print(…)  # 0.046: …`` prints what its comment begins with."""
     for code in blocks(name):
         lines = code.splitlines()
         for statement in ast.parse(code).body:
