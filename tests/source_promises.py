@@ -1,6 +1,5 @@
 """What every source promises, as tests that need a fixture ``build``, which makes a source from an array."""
 
-from dataclasses import replace
 from itertools import cycle
 
 import numpy as np
@@ -161,7 +160,7 @@ def test_fourth_powers(build, kind, cells):
     calibration = source.calibrate(rows)
     chosen = slice(0, P) if columns is None else columns
     z = source.read(rows, columns) - calibration.shift[chosen].astype(float)
-    weights = replace(weights, fourth=True).part(np.arange(N)[rows])
+    weights = Weights.of(*weights.arrays, fourth=True).part(np.arange(N)[rows])
     expected = plain_sums(z, weights)
     runs = []
     for n_jobs in (1, 3):

@@ -20,8 +20,8 @@ from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import Gram, Moments
 from banditsis.statistics.null_distributions import NullDistribution
 
-#: So many fit in the cache, and so many more are worth another thread.
-SUMS_AT_ONCE, SUMS_OF_THREAD = 1 << 15, 1 << 18
+#: So many fit in the cache.
+SUMS_AT_ONCE = 1 << 15
 
 #: Positions among the columns of a state.
 Positions: TypeAlias = "Indices | slice"
@@ -232,10 +232,4 @@ class SumState:
         """Keep the sums of the features at some positions."""
         sums: Any = self.sums  # on a GPU if a plan with several steps reads all rows in the first
         before = sums if isinstance(sums, np.ndarray) else sums.get()
-        after = np.empty((*before.shape[:2], len(positions)))
-
-        def take_stratum(stratum: int) -> None:
-            np.take(before[stratum], positions, axis=1, out=after[stratum], mode="clip")  # without a buffer
-
-        map_in_threads(take_stratum, range(len(after)), 1 + SUMS_OF_THREAD * len(after) // (after.size + 1))
-        return replace(self, columns=self.features(positions), sums=after)
+        return replace(self, columns=self.features(positions), sums=np.take(before, positions, axis=2))

@@ -38,7 +38,7 @@ class Weights:
 
     #: the rows that the weights belong to, by position
     rows: Rows
-    compute: Callable[[Rows], WeightArrays]
+    compute: Callable[[Rows], WeightArrays] | None
     #: number of columns of ``linear``
     n_linear: int
     #: whether rows have weights ``v``
@@ -52,23 +52,26 @@ class Weights:
         cls, linear: Floats, v: Floats | None = None, presence: Floats | None = None, fourth: bool = False
     ) -> Weights:
         """Weights with these arrays."""
-
-        def take_rows(rows: Rows) -> WeightArrays:
-            return linear[rows], None if v is None else v[rows], None if presence is None else presence[rows]
-
         n_presence = 0 if presence is None else presence.shape[1]
-        return cls(slice(0, len(linear)), take_rows, linear.shape[1], v is not None, n_presence, fourth)
+        weights = cls(slice(0, len(linear)), None, linear.shape[1], v is not None, n_presence, fourth)
+        vars(weights)["arrays"] = linear, v, presence
+        return weights
 
     def part(self, positions: slice | Indices) -> Weights:
-        """Weights of the rows at some positions."""
+        """Weights of the rows at some positions, which share the arrays if these are known."""
+        if "arrays" in vars(self):
+            linear, v, presence = (None if part is None else part[positions] for part in self.arrays)
+            assert linear is not None
+            return Weights.of(linear, v, presence, self.fourth)
         if isinstance(positions, slice):
             return replace(self, rows=take(self.rows, positions.start, positions.stop))
         return replace(self, rows=as_indices(self.rows)[positions])
 
-    @cached_property
+    @property
     def computed(self) -> Weights:
         """The same weights, computed now: parts of them share the arrays."""
-        return Weights.of(*self.arrays, fourth=self.fourth)
+        _ = self.arrays
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Arrays are sent to other processes, and not what computes them."""
@@ -77,6 +80,7 @@ class Weights:
     @cached_property
     def arrays(self) -> WeightArrays:
         """``linear``, ``v`` and ``presence``."""
+        assert self.compute is not None  # or the arrays were given
         return self.compute(self.rows)
 
     linear = property(lambda self: self.arrays[0])
