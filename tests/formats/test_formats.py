@@ -259,7 +259,7 @@ def test_zarr_groups():
         open_data(path, target="z")
     shutil.rmtree(path / "X")
     group.create_array("more", data=X)
-    with pytest.raises(ValueError, match=r"2 two-dimensional arrays.* X: open one of .*more"):
+    with pytest.raises(ValueError, match=r"2 matrices.* X: open one of .*more"):
         open_source(path)
 
 

@@ -4,7 +4,6 @@ import gzip
 from zipfile import ZipFile
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from scipy import sparse
 from scipy.io import mmwrite
@@ -228,20 +227,12 @@ def _zip(path, *names):
             archive.writestr(name, "1,2\n")
 
 
-def _arrow_stream(path):
-    table = pa.table({"a": [1.0, 2.0]})
-    with pa.ipc.new_stream(path, table.schema) as writer:
-        writer.write_table(table)
-
-
 VCF = b"##fileformat=VCFv4.2\n#CHROM\tPOS\tID\n"
 UNSUPPORTED = {
-    "x.xlsx": (lambda p: _zip(p, "xl/workbook.xml"), "an Excel workbook.*: save its sheet"),
+    "x.xlsx": (lambda p: _zip(p, "xl/workbook.xml"), "an Excel workbook.*: save its table as CSV"),
     "x.csv.zip": (lambda p: _zip(p, "x.csv"), "a zip archive.*: unpack it"),
     "x.zarr.zip": (lambda p: _zip(p, "zarr.json", "c/0/0"), "a zip archive.*: unpack it"),
     "x.xls": (lambda p: _write(p, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)), "an Excel workbook"),
-    "x.arrows": (_arrow_stream, "an Arrow stream.*: write it as an Arrow file or Parquet"),
-    "x.arrow": (_arrow_stream, "an Arrow stream.*: write it as an Arrow file or Parquet"),
     "x.vcf": (lambda p: _write(p, VCF), "a VCF file.*plink2 --vcf FILE --make-bed"),
     "x.vcf.gz": (lambda p: _write(p, gzip.compress(VCF)), "a VCF file.*plink2 --vcf FILE --make-bed"),
     "x.txt": (lambda p: _write(p, VCF), "a VCF file.*plink2 --vcf FILE --make-bed"),
@@ -252,9 +243,11 @@ UNSUPPORTED = {
         "a PLINK 2 file.*--pfile x --make-bed",
     ),
     "x.rds": (lambda p: _write(p, gzip.compress(b"X\n")), "an R file.*arrow::write_parquet"),
-    "x.duckdb": (lambda p: _write(p, bytes(8) + b"DUCK@" + bytes(40)), "a DuckDB file.*COPY table TO"),
-    "x.db": (lambda p: _write(p, b"SQLite format 3\0" + bytes(99)), "an SQLite file.*sqlite3 -header -csv"),
-    "x.json": (lambda p: _write(p, b"[1]"), "a JSON file.*pandas.read_json"),
+    "x.db": (
+        lambda p: _write(p, b"SQLite format 3\0" + bytes(99)),
+        "an SQLite file.*: save its table as CSV",
+    ),
+    "x.json": (lambda p: _write(p, b"[1]"), "a table that only pandas reads.*to_parquet"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from banditsis.sources.memmap import raise_if_shorter
 from banditsis.sources.tables import Feature, FrameSource, RowGroup, Table
 
 MAX_READERS = 32  # open files of a thread
-GROUP_BYTES = 1 << 28  # of a row group that is written
 #: Cells of a row group that are decoded at once: few enough for the cache, many enough for pyarrow.
 CELLS_AT_ONCE = 1 << 18
 #: Columns of which the first pages are read together, which need megabytes each, and bytes of a request.
@@ -163,22 +162,6 @@ def _arrow_table(path: Path, cache: ReaderCache) -> Table:
     return Table(schema, [make_group(*item) for item in enumerate(lengths)], path)
 
 
-def write_parquet(schema: Any, batches: Iterable[Any], destination: str) -> None:
-    """Write record batches to a Parquet file, in row groups of a similar size."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    height = int(np.clip(GROUP_BYTES // (8 * len(schema.names)), 1024, 1 << 17))
-    held: list[Any] = []
-    with pq.ParquetWriter(destination, schema, use_dictionary=False) as writer:
-        for batch in batches:
-            held.append(batch)
-            if sum(batch.num_rows for batch in held) >= height:
-                writer.write_table(pa.Table.from_batches(held), row_group_size=height)
-                held = []
-        writer.write_table(pa.Table.from_batches(held, schema), row_group_size=height)
-
-
 class OpenedFrame(OpenedTable):
     """A frame; numeric columns without missing values are not copied. ``names`` replace its own."""
 
@@ -188,7 +171,8 @@ class OpenedFrame(OpenedTable):
         if names is not None and len(names) != frame.shape[1]:
             raise ValueError(f"got {len(names):,} names for {frame.shape[1]:,} columns.")
         self.frame, index = frame, getattr(frame, "index", None)
-        super().__init__("the frame", frame_names(frame, names), options)
+        own = frame_names(frame, names)
+        super().__init__("the frame", own, options, lambda: _frame_table(frame, own))
         self._row_names = [] if index is None else [index.get_level_values(k) for k in range(index.nlevels)]
         if len(self._row_names) != 1 or getattr(self._row_names[0].dtype, "kind", "O") not in "iuf":
             self._use_row_names()
@@ -200,9 +184,6 @@ class OpenedFrame(OpenedTable):
     @property
     def n_rows(self) -> int:
         return int(self.frame.shape[0])
-
-    def _load_table(self) -> Table:
-        return _frame_table(self.frame, self.names)
 
     def _read(self, name: str) -> Array:
         if hasattr(self.frame, "iloc"):  # ordered categories are labels here, and numbers as features

@@ -57,29 +57,24 @@ def import_optional(module: str, what: str, extra: str) -> Any:
         raise ImportError(f"reading {what} needs {package}: pip install 'banditsis[{extra}]'") from error
 
 
-def check_memory(
-    where: object, n_bytes: float, limit: int | None, why: str = "must be read into memory"
-) -> None:
-    """Raise if something needs more memory than the limit, or than the free memory."""
-    allowed = available_memory() if limit is None else limit
-    if n_bytes > allowed:
+def check_memory(where: object, n_bytes: float, limit: int | None, why: str = "") -> None:
+    """Raise if something needs more memory than the limit, or than the free memory.
+
+    Every limit allows some of what a file declares, which is said in ``why``.
+    """
+    allowed = available_memory() if limit is None else max(limit, MIN_MEMORY) if why else limit
+    if n_bytes > max(allowed, MIN_MEMORY if why else 0):
         what = "free memory" if limit is None else "limit"
         raise ValueError(
-            f"{where} {why}, and {n_bytes:,.0f} bytes are more than the {what} of {allowed:,}: raise the "
-            "limit, write smaller chunks, or convert the data to Parquet or Zarr."
+            f"{where} {why or 'must be read into memory'}, and {n_bytes:,.0f} bytes are more than the {what} "
+            f"of {allowed:,}: raise the limit, write smaller chunks, or convert the data to Parquet or Zarr."
         )
-
-
-def check_size(where: object, n_bytes: float, limit: int | None, why: str) -> None:
-    """Raise if what a file declares needs too much memory; every limit allows some."""
-    if n_bytes > MIN_MEMORY:
-        check_memory(where, n_bytes, None if limit is None else max(limit, MIN_MEMORY), why)
 
 
 def check_shape(where: object, shape: tuple[int, int], limit: int | None) -> None:
     """Raise if rows and features need too much memory, whatever is stored in their cells."""
     n_bytes = BYTES_PER_ROW * shape[0] + BYTES_PER_FEATURE * shape[1]
-    check_size(where, n_bytes, limit, "has {:,} rows and {:,} features".format(*shape))
+    check_memory(where, n_bytes, limit, "has {:,} rows and {:,} features".format(*shape))
 
 
 def check_is_file(path: Path) -> None:

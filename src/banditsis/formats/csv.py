@@ -13,7 +13,7 @@ import numpy as np
 from banditsis.core.arrays import Array
 from banditsis.core.formatting import format_bytes
 from banditsis.formats import text
-from banditsis.formats.arrow import in_memory, read_table, write_parquet
+from banditsis.formats.arrow import in_memory, read_table
 from banditsis.formats.checks import DAMAGE, allowed_memory, damaged
 from banditsis.formats.columns import match_names
 from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES
@@ -42,13 +42,13 @@ class OpenedText(OpenedTable):
         self.file = file
         # pandas and R write no name for the column of row names
         has_row_names = len(file.names) > 1 and file.has_header and file.names[0] == ""
-        super().__init__(file.path, file.names, options, index=[""] if has_row_names else [])
+        super().__init__(file.path, file.names, options, self._read_table, [""] if has_row_names else [])
 
     def _text_columns(self) -> Sequence[str]:
         """Columns that are text, even if they look like numbers."""
         return self.id_names
 
-    def _load_table(self) -> Table:
+    def _read_table(self) -> Table:
         texts, limit = self._text_columns(), allowed_memory(self.options.memory_limit)
         if self.options.scratch is None:
             return in_memory(self.columns, _read_into_memory(self.file, texts, limit), self.where)
@@ -242,6 +242,7 @@ def _raise_mixed(file: TextFile, column: int) -> NoReturn:
 def _write_parquet(file: TextFile, texts: Sequence[str], destination: str) -> None:
     """Copy a table to a Parquet file, in pieces; the first one decides which columns are numbers."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     first = next(_read_batches(file, texts, {}), None)
     if first is None:
@@ -249,7 +250,10 @@ def _write_parquet(file: TextFile, texts: Sequence[str], destination: str) -> No
     # Later rows may have decimals in a column of integers, or values in an empty column.
     widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}
     types = {field.name: widened.get(field.type, field.type) for field in first.schema}
-    write_parquet(pa.schema(list(types.items())), _read_batches(file, texts, types), destination)
+    types |= dict.fromkeys(texts, pa.string())
+    with pq.ParquetWriter(destination, pa.schema(list(types.items())), use_dictionary=False) as writer:
+        for batch in _read_batches(file, texts, types):
+            writer.write_batch(batch)
 
 
 def _read_batches(file: TextFile, texts: Sequence[str], types: dict[str, Any]) -> Iterator[Any]:

@@ -136,11 +136,11 @@ class Hdf5Store(Store):
             return array
         return np.memmap(array.file.filename, dtype, "r", start, array.shape)
 
-    def count_chunks(self, array: Any) -> tuple[tuple[int, ...], int, int]:
+    def count_missing(self, array: Any) -> int:
         if not array.chunks:
-            return (), 1, int(not array.size or array.id.get_storage_size() > 0)
-        pairs = zip(array.shape, array.chunks, strict=True)
-        return array.chunks, math.prod(-(-n // size) for n, size in pairs), array.id.get_num_chunks()
+            return int(array.size > 0 and array.id.get_storage_size() == 0)
+        n_chunks = math.prod(-(-n // size) for n, size in zip(array.shape, array.chunks, strict=True))
+        return int(n_chunks - array.id.get_num_chunks())
 
     def make_source(self, cells: Any, names: Sequence[str] | None) -> Source:
         return MappedSource(cells, names) if isinstance(cells, np.memmap) else Hdf5Source(self, cells, names)

@@ -66,6 +66,7 @@ def open_npz(path: Path, options: ReadOptions) -> OpenedMatrix:
 
 
 def _open_arrays(path: Path, arrays: dict[str, Any], options: ReadOptions) -> OpenedMatrix:
+    """The two-dimensional array of a file, and the vectors beside it."""
     matrices = [array for array in arrays.values() if array.ndim == 2]
     if len(matrices) != 1:
         content = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
@@ -74,7 +75,7 @@ def _open_arrays(path: Path, arrays: dict[str, Any], options: ReadOptions) -> Op
     return OpenedMatrix(ArraySource(matrices[0]), path, options, columns=vectors)
 
 
-def open_matrixmarket(path: Path, options: ReadOptions) -> OpenedMatrix:
+def open_market(path: Path, options: ReadOptions) -> OpenedMatrix:
     """Read a ``.mtx`` or ``.mtx.gz`` file, sparse or dense."""
     from scipy.io import mminfo, mmread
 
@@ -117,7 +118,6 @@ def open_svmlight(path: Path, options: ReadOptions) -> OpenedMatrix:
 
     with readable(path, "svmlight"):
         matrix, labels = load_svmlight_file(io.BytesIO(_read_text(path, options)))
-        check_shape(path, matrix.shape, options.memory_limit)
         source = SparseSource(matrix)
     others = {name: lambda: labels for name in ("label", "target", "y")}
     return OpenedMatrix(source, f"{path}, whose target is called 'label',", options, columns=others)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.core.validation import is_dask, is_frame, is_on_gpu
+from banditsis.formats.checks import check_is_file
 from banditsis.formats.labelled import is_labelled, open_labelled
 from banditsis.formats.opened import Opened, OpenedMatrix
 from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
@@ -43,14 +44,13 @@ PLINK_TABLES = (".pheno", ".phen", ".cov", ".covar", ".qcovar", ".eigenvec")
 SVMLIGHT = tuple(name + suffix for name in (".svmlight", ".svm", ".libsvm") for suffix in ("", ".gz"))
 
 _UNPACK = "unpack it, or if it is a table of text, rename it to end in .csv{}"
-_BED = "convert it, as in plink2 {} --make-bed"
-_PARQUET = "write it as Parquet, as in pandas.{}(…).to_parquet(…)"
-_DUCKDB = "write a table as Parquet, as in duckdb FILE -c \"COPY table TO 'table.parquet'\""
+_BED = "convert it, as in plink2 --{} --make-bed"
+_PANDAS = "write it as Parquet, as in pandas.read_…(FILE).to_parquet('table.parquet')"
+_CSV = "save its table as CSV"
 _FOLDER = "duckdb -c \"COPY (FROM '{}/*.csv') TO 'table.parquet'\""
-_SQLITE = 'write a table as CSV, as in sqlite3 -header -csv FILE "SELECT * FROM table" > table.csv'
-_PICKLES = (".orc", ".pkl", ".pickle", ".dta", ".sas7bdat", ".xpt", ".sav")
-_EXCEL, _PLINK2 = (".xls", ".xlsx", ".xlsb"), (".pgen", ".pvar", ".psam")
 _XARRAY = "open it with xarray, and pass an array: open_source(xarray.open_dataset(FILE)[name])"
+_PICKLES = (".json", ".jsonl", ".ndjson", ".orc", ".pkl", ".pickle", ".dta", ".sas7bdat", ".xpt", ".sav")
+_EXCEL, _PLINK2 = (".xls", ".xlsx", ".xlsb"), (".pgen", ".pvar", ".psam")
 _HDF5 = rb"\x89HDF\r\n\x1a\n"
 
 #: The first whose signature matches is what a file contains. No table of text begins with a signature.
@@ -59,27 +59,18 @@ FORMATS = {
     "bzip2": Format("a bzip2 file", (".bz2",), rb"BZh.1AY&SY", remedy=_UNPACK.format(".bz2")),
     "xz": Format("an xz file", (".xz",), rb"\xfd7zXZ\0", remedy=_UNPACK.format(".xz")),
     "zstd": Format("a zstd file", (".zst",), rb"\x28\xb5\x2f\xfd", remedy=_UNPACK.format(".zst")),
-    "stream": Format(
-        "an Arrow stream", (".arrows",), rb"\xff{4}", remedy="write it as an Arrow file or Parquet"
-    ),
-    "vcf": Format("a VCF file", (".vcf", ".vcf.gz"), b"##fileformat=VCF", remedy=_BED.format("--vcf FILE")),
-    "bgen": Format(
-        "a BGEN file", (".bgen",), rb".{3}\0.{12}bgen", remedy=_BED.format("--bgen FILE ref-first")
-    ),
-    "pgen": Format("a PLINK 2 file", _PLINK2, rb"\x6c\x1b[\2-\4\x10\x11]", remedy=_BED.format("--pfile x")),
+    "vcf": Format("a VCF file", (".vcf", ".vcf.gz"), b"##fileformat=VCF", remedy=_BED.format("vcf FILE")),
+    "bgen": Format("a BGEN file", (".bgen",), rb".{3}\0.{12}bgen", remedy=_BED.format("bgen FILE ref-first")),
+    "pgen": Format("a PLINK 2 file", _PLINK2, rb"\x6c\x1b[\2-\4\x10\x11]", remedy=_BED.format("pfile x")),
     "netcdf": Format("a netCDF file", (".nc", ".nc4", ".cdf"), rb"CDF[\1\2\5]", remedy=_XARRAY),
     "r": Format("an R file", (".rds", ".rda", ".rdata"), remedy="write it with arrow::write_parquet(…)"),
     "zip": Format("a zip archive", (".zip",), remedy="unpack it, and open what it contains"),
-    "excel": Format("an Excel workbook", _EXCEL, rb"\xd0\xcf\x11\xe0", remedy="save its sheet as CSV"),
-    "duckdb": Format("a DuckDB file", (".duckdb", ".ddb"), rb".{8}DUCK.{2}\0{6}", remedy=_DUCKDB),
-    "sqlite": Format("an SQLite file", (".sqlite", ".sqlite3"), rb"SQLite format 3\0", remedy=_SQLITE),
-    "json": Format("a JSON file", (".json", ".jsonl", ".ndjson"), remedy=_PARQUET.format("read_json")),
-    "pandas": Format("a table that only pandas reads", _PICKLES, remedy=_PARQUET.format("read_…")),
+    "excel": Format("an Excel workbook", _EXCEL, rb"\xd0\xcf\x11\xe0", remedy=_CSV),
+    "sqlite": Format("an SQLite file", (".sqlite", ".sqlite3"), rb"SQLite format 3\0", remedy=_CSV),
+    "pandas": Format("a table that only pandas reads", _PICKLES, remedy=_PANDAS),
     "npy": Format("NumPy", (".npy",), rb"\x93NUMPY", "numpy:open_npy"),
     "npz": Format("NumPy or SciPy .npz (zip)", (".npz",), rb"PK\x03\x04", "numpy:open_npz"),
-    "matrixmarket": Format(
-        "Matrix Market", (".mtx", ".mtx.gz"), rb"%%MatrixMarket", "numpy:open_matrixmarket"
-    ),
+    "matrixmarket": Format("Matrix Market", (".mtx", ".mtx.gz"), rb"%%MatrixMarket", "numpy:open_market"),
     "svmlight": Format("svmlight", SVMLIGHT, b"", "numpy:open_svmlight"),
     "parquet": Format("Parquet", (".parquet", ".pq"), rb"PAR1", "arrow:open_arrow"),
     "arrow": Format("Arrow or Feather", (".arrow", ".feather", ".ipc"), rb"ARROW1", "arrow:open_arrow"),
@@ -282,8 +273,7 @@ def _match_name(path: Path) -> str | None:
 
 def _match_content(path: Path) -> str | None:
     """The format that the first bytes of a file are in; None for text and unknown formats."""
-    if not path.is_file():  # reading a FIFO would wait for ever
-        raise ValueError(f"{path} is not a regular file: write the data to a file first.")
+    check_is_file(path)
     with open(path, "rb") as file:
         head = file.read(32)
     if not head:

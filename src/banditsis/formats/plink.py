@@ -54,8 +54,6 @@ def read_entries(path: Path) -> list[Any]:
         raise FileNotFoundError(f"{path} is missing: the .bed, .bim and .fam files must be in one folder.")
     check_is_file(path)
     content = separate_by_tabs(path.read_bytes().decode("utf-8", "replace").encode()).strip()
-    if not content:
-        raise ValueError(f"{path} is empty.")
     width = max(N_COLUMNS, len(content.split(b"\n", 1)[0].split()))  # GEMMA appends phenotypes
     names = list(map(str, range(width)))
     with readable(path, "PLINK"):  # by pyarrow, because there may be millions of lines
@@ -87,17 +85,12 @@ def _check_cells(path: Path, n: int, p: int) -> None:
 
 def complete_ids(ids: list[str], annotations: Mapping[str, Array], where: object) -> list[str]:
     """Ids of variants; chromosome, position and alleles are added to an id that is missing or repeated."""
-    different = set(ids)
-    if len(different) == len(ids) and "." not in different:
-        return ids
-    count = Counter(ids)
-    names = [
-        name
-        if count[name] == 1 and name != "."
-        else ":".join([name, *(str(values[j]) for values in annotations.values())])
-        for j, name in enumerate(ids)
-    ]
-    check_unique_names(names, where)
+    different, names = set(ids), list(ids)
+    if len(different) < len(ids) or "." in different:
+        count = Counter(ids) | {".": 2}
+        for j in (j for j, name in enumerate(ids) if count[name] > 1):
+            names[j] = ":".join([ids[j], *(str(values[j]) for values in annotations.values())])
+        check_unique_names(names, where)
     return names
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows
-from banditsis.formats.checks import allowed_memory, check_shape, check_size, readable, to_text
+from banditsis.formats.checks import allowed_memory, check_memory, check_shape, readable, to_text
 from banditsis.formats.columns import check_unique_names
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
@@ -49,10 +49,6 @@ class Store(ABC):
         """What can be sliced to read an array; raise if its cells are in other files or need unsafe code."""
 
     @abstractmethod
-    def count_chunks(self, array: Any) -> tuple[tuple[int, ...], int, int]:
-        """The shape of a chunk, the number of chunks, and how many of them are stored."""
-
-    @abstractmethod
     def make_source(self, cells: Any, names: Sequence[str] | None) -> Source:
         """A source of the cells of an array that was checked."""
 
@@ -72,18 +68,21 @@ class Store(ABC):
 
         return call
 
+    @abstractmethod
+    def count_missing(self, array: Any) -> int:
+        """How many chunks are not stored."""
+
     def check(self, array: Any, *, may_lack: bool = False) -> Any:
         """What can be sliced to read an array; raise if that is not safe, and warn if it lacks chunks."""
-        where, cells = self.where(array), self.prepare(array)
+        where, cells, chunk = self.where(array), self.prepare(array), array.chunks or ()
         self._check_not_packed(array)
-        chunk, n_chunks, n_stored = self.count_chunks(array)
         n_bytes = math.prod(chunk) * max(8, np.dtype(array.dtype).itemsize)
-        check_size(where, n_bytes, self.memory_limit, f"has chunks of {chunk} cells")
-        if n_stored < n_chunks and not may_lack:
+        check_memory(where, n_bytes, self.memory_limit, f"has chunks of {chunk} cells")
+        if not may_lack and (n_missing := self.count_missing(array)) > 0:
             fill = array.fill_value if hasattr(array, "fill_value") else array.fillvalue
             warnings.warn(
-                f"{where}: {n_chunks - n_stored:,} of {n_chunks:,} chunks were never written; their cells "
-                f"read as {fill}. If writing was interrupted, write the data again.",
+                f"{where}: {n_missing:,} chunks were never written; their cells read as {fill}. If writing "
+                "was interrupted, write the data again.",
                 stacklevel=3,
             )
         return cells
@@ -91,7 +90,7 @@ class Store(ABC):
     def read(self, array: Any, *, may_lack: bool = False) -> Array:
         """Values of a vector: numbers unchanged, everything else as text; some may lack chunks."""
         n_bytes = math.prod(array.shape) * max(8, np.dtype(array.dtype).itemsize)
-        check_size(self.where(array), n_bytes, self.memory_limit, f"has the shape {array.shape}")
+        check_memory(self.where(array), n_bytes, self.memory_limit, f"has the shape {array.shape}")
         values = np.asarray(self.check(array, may_lack=may_lack)[...]).reshape(-1)
         return values if values.dtype.kind in "fiub" else np.array([to_text(value) for value in values])
 
@@ -155,9 +154,7 @@ def _find_matrix(where: object, members: Members) -> Any:
         raise ValueError(f"{where} has no two-dimensional array of numbers: it contains {contents}.")
     separator = "/" if ":/" in str(where) else ":/"
     choices = ", ".join(f"{where}{separator}{name}" for name in sorted(matrices)[:5])
-    raise ValueError(
-        f"{where} has {len(matrices):,} two-dimensional arrays, and none is named X: open one of {choices}."
-    )
+    raise ValueError(f"{where} has {len(matrices):,} matrices, and none is named X: open one of {choices}.")
 
 
 def _find_names(

@@ -31,7 +31,7 @@ class OpenedTable(Opened):
         where: object,
         columns: Sequence[str],
         options: ReadOptions,
-        load: Callable[[], Table] | None = None,
+        load: Callable[[], Table],
         index: Sequence[str] = (),
     ) -> None:
         check_unique_names(columns, where)
@@ -48,14 +48,10 @@ class OpenedTable(Opened):
     @cached_property
     def table(self) -> Table:
         with self.explained():
-            table = self._load_table()
+            table = self._load()
         if not table.groups:
             raise ValueError(f"{self.where} has no rows.")
         return table
-
-    def _load_table(self) -> Table:
-        assert self._load is not None
-        return self._load()
 
     @cached_property
     def n_rows(self) -> int:
@@ -77,7 +73,8 @@ class OpenedTable(Opened):
             )
         chosen = [j for j in left if j not in skipped]
         what = list_some([f"{names[j]} ({why.what})" for j, why in skipped.items()])
-        remedies = dict.fromkeys(w.command if options.command_line else w.remedy for w in skipped.values())
+        use_command = options.command_line
+        remedies = dict.fromkeys((use_command and w.command) or w.remedy for w in skipped.values())
         them = "it" if len(skipped) == 1 else "them"
         notes = [f"skipped {what}; to use {them}: {', '.join(remedies)}."] if skipped else []
         if not chosen:
@@ -96,15 +93,16 @@ class Skipped(NamedTuple):
 
     what: str
     remedy: str
-    command: str
+    command: str = ""
 
 
-TIME = Skipped("dates", "dates='numeric'", "--dates numeric")
-TEXT = Skipped("text", "one_hot=True", "a larger --one-hot")
-NESTED = Skipped("nested values", "columns of numbers", "columns of numbers")
-ID = Skipped("id", "columns=…", "--columns …")
+TIME, TEXT = (
+    Skipped("dates", "dates='numeric'", "--dates numeric"),
+    Skipped("text", "one_hot=True", "a larger --one-hot"),
+)
+NESTED, ID = Skipped("nested values", "columns of numbers"), Skipped("id", "columns=…", "--columns …")
 MORE_LEVELS = Skipped("over {limit:,} levels", "a larger one_hot", "a larger --one-hot")
-FEWER_LEVELS = Skipped("over {limit:,} levels", "fewer levels", "fewer levels")
+FEWER_LEVELS = Skipped("over {limit:,} levels", "fewer levels")
 
 
 def _sort_columns(

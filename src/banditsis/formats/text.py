@@ -10,7 +10,8 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -152,41 +153,32 @@ def read_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
 
 def _decoded_lines(path: Path) -> Iterator[str]:
     """Yield lines; raise if they are not UTF-8, or too long."""
-    try:
-        with open_text(path) as file:
-            for number, line in enumerate(iter(lambda: file.readline(BLOCK + 1), b""), 1):
-                fault = _find_fault(line, number)
-                if fault:
-                    raise ValueError(f"{path} {fault}.")
+    with open_text(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(BLOCK + 1), b""), 1):
+            fault = ""
+            if len(line) > BLOCK:
+                fault = f"has more than {BLOCK:,} bytes in line {number:,}: write fewer columns, or Parquet"
+            elif number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
+                fault = "is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8"
+            elif number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):
+                fault = "ends its lines with carriage returns alone: convert them, as in tr '\\r' '\\n'"
+            if fault:
+                raise ValueError(f"{path} {fault}.")
+            try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8 text: line {number:,} has byte 0x{line[error.start]:02x} at position "
-            f"{error.start + 1:,}; convert it, as in iconv -f latin1 -t utf-8."
-        ) from error
-
-
-def _find_fault(line: bytes, number: int) -> str:
-    """Why a line cannot be read, and what to do."""
-    if len(line) > BLOCK:
-        what = f"has more than {BLOCK:,} bytes in line {number:,}"
-        return f"{what}: write fewer columns or digits, or convert it to Parquet"
-    if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "is UTF-16 text: convert it to UTF-8, as in iconv -f utf-16 -t utf-8"
-    if number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):
-        return "ends its lines with carriage returns alone: convert them, as in tr '\\r' '\\n'"
-    return ""
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{path} is not UTF-8 text: line {number:,} has byte 0x{line[error.start]:02x} at "
+                    f"position {error.start + 1:,}; convert it, as in iconv -f latin1 -t utf-8."
+                ) from error
 
 
 @contextmanager
 def open_text(path: Path) -> Iterator[Any]:
     """Open plain or compressed text as a stream of bytes; raise if a compressed file is damaged."""
-    suffix = path.suffix.lower()
-    if suffix not in COMPRESSIONS:
-        with open(path, "rb") as plain:
-            yield plain
-        return
-    with readable(path, COMPRESSIONS[suffix], COMPRESSION_ERRORS), DECOMPRESSORS[suffix](path) as file:
+    kind = COMPRESSIONS.get(path.suffix.lower(), "")
+    explained = readable(path, kind, COMPRESSION_ERRORS) if kind else nullcontext()
+    with explained, OPENERS[kind](path) as file:
         yield file
 
 
@@ -197,11 +189,9 @@ def _open_zstd(path: Path) -> Any:
 
 
 COMPRESSION_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
-DECOMPRESSORS: dict[str, Callable[[Path], Any]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-    ".zst": _open_zstd,
+OPENERS: dict[str, Callable[[Path], Any]] = {
+    **{"": partial(open, mode="rb"), "gzip": gzip.open, "bzip2": bz2.open},
+    **{"xz": lzma.open, "zstd": _open_zstd},
 }
 
 

@@ -79,11 +79,12 @@ class ZarrStore(Store):
                 metadata = dataclasses.replace(metadata, filters=filters, compressor=compressor)
             return zarr.Array(zarr.AsyncArray(metadata, array.store_path))
 
-    def count_chunks(self, array: Any) -> tuple[tuple[int, ...], int, int]:
+    def count_missing(self, array: Any) -> int:
         pairs = zip(array.shape, array.shards or array.chunks, strict=True)
-        n_files = math.prod(-(-length // size) for length, size in pairs)
-        folder = _local_folder(array)
-        return array.chunks, n_files, n_files if folder is None else _count_files(folder)
+        n_files, folder = math.prod(-(-n // size) for n, size in pairs), _local_folder(array)
+        names = (name for _, _, some in os.walk(folder) for name in some) if folder else ()
+        n_stored = sum(name[0] != "." and name != "zarr.json" for name in names)
+        return 0 if folder is None else n_files - n_stored
 
     def make_source(self, cells: Any, names: Sequence[str] | None) -> ZarrSource:
         return ZarrSource(cells, names)
@@ -143,18 +144,6 @@ def _metadata_readable(path: object) -> Iterator[None]:
 
 def _local_folder(array: Any) -> Path | None:
     return Path(array.store.root) / array.path if isinstance(array.store, LocalStore) else None
-
-
-def _count_files(folder: Path | str) -> int:
-    """Files of chunks in a folder and below it."""
-    n = 0
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir():
-                n += _count_files(entry.path)
-            else:
-                n += entry.name[0] != "." and entry.name != "zarr.json"
-    return n
 
 
 def _bound(codecs: Sequence[Any], make: Callable[[str], Any], where: str) -> list[Any]:
