@@ -105,6 +105,7 @@ bench-guarantees: $(STAMP)  ## Check floors, guarantees and false discovery rate
 
 bench-statistics: $(STAMP)  ## Measure statistics against their peers; rewrites a table in docs/statistics.md (6 minutes)
 	$(BIN)/python benchmarks/moment_statistics.py
+	$(BIN)/python benchmarks/binned.py
 	if command -v plink2; then $(BIN)/python benchmarks/plink.py; fi
 	$(BIN)/python benchmarks/sample_statistics.py --write docs/statistics.md
 	$(BIN)/python benchmarks/wilcoxon.py

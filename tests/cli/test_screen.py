@@ -411,3 +411,22 @@ def test_a_table_as_most_are(tmp_path):
     frame.to_csv(path, index=False)
     assert "such as 'unknown'" in said(run(*command))
     assert json.loads(run(*command, "--na", "unknown").stdout)["n_rows"] == 490
+
+
+def test_scores_and_stability_by_a_column(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((3000, 6)), columns=list("abcdef"))
+    frame["bad"] = frame["a"] + rng.standard_normal(3000) > 1
+    month = np.array(["2024-01", "2024-02", "2024-03"])[np.arange(3000) % 3]
+    path, out = tmp_path / "loans.parquet", tmp_path / "best.csv"
+    frame.assign(month=month).to_parquet(path)
+    command = ("screen", path, "--target", "bad", "--statistic", "information_value", "--keep", 2, "--exact")
+    result = run(*command, "--by", "month", "--output", out)
+    assert result.exit_code == 0, result.stderr
+    X, y = frame.drop(columns="bad"), frame["bad"]
+    expected = screen(X, y, Plan.exact(3000, 6, 2), statistic="information_value", by=month).to_frame()
+    found = pd.read_csv(out)
+    expected = expected.drop(columns="flag")
+    pd.testing.assert_frame_equal(found[expected.columns], expected, check_dtype=False)
+    assert {"score 2024-01", "psi 2024-03"} <= set(found)
+    assert "mutually exclusive" in run(*command, "--by", "month", "--covariates", "b").stderr
