@@ -2,7 +2,7 @@
 A business table with a rare event
 ==================================
 
-An airport wants to know what goes along with extreme delays: departures at least four hours late. They are
+An airport wants to know which features go with extreme delays: departures at least four hours late. They are
 0.5% of all flights. The data are a table as databases return it, with ids, dates, text, missing values, and
 columns that are only known after the departure. This tutorial screens the table as it is, finds the columns
 that leak the answer, and shows why it pays to sample the rare class more densely.
@@ -69,7 +69,7 @@ for note in source.notes:
 
 # %%
 # ``budget=0.02`` reads 2% of the cells. ``pvalues=True`` then reads all rows of the selected
-# features, because only p-values that are computed from all rows are exact for rare features.
+# features, because p-values need them.
 
 settings = {"missing": "pairwise", "pvalues": True, "random_state": 0}
 leaky = BanditSIS(12, budget=0.02, **settings).fit(source, y)
@@ -86,9 +86,8 @@ for feature, flag in first.flags.items():
     print(f"{first.name(feature)}: {flag}")
 
 # %%
-# Flags are questions, and they do not find everything: which columns are known only after the
-# departure, no program can tell from the numbers. Such columns stand out because their
-# correlations are above those of the others:
+# Flags are questions, and they do not find everything: no program can tell from the numbers which
+# columns are known only after the departure. Such columns have larger correlations than the others:
 
 import matplotlib.pyplot as plt
 
@@ -203,7 +202,7 @@ axes.grid(alpha=0.3)
 plt.show()
 
 # %%
-# The result says what the sample is worth:
+# The result states the size of a uniform sample that is as precise:
 
 quick = BanditSIS(30, budget=0.01, missing="pairwise", random_state=0).fit(source, y)
 first = quick.result_.rounds[0]

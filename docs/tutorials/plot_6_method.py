@@ -230,7 +230,7 @@ panels[0].legend()
 plt.show()
 
 # %%
-# The rows are worth more the more unequal the responses are. How much that changes the selection:
+# The gain is largest for unequal responses. The effect on the selection:
 
 plans = {
     "uniform": Plan.optimal(n, p, d, 0.02),
