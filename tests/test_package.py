@@ -299,7 +299,7 @@ LAYERS = (
     ("engine", "index"),
     ("screening",),
     ("show",),
-    ("encoder",),
+    ("encoder", "single_cell"),
     ("estimators",),
     ("iterative",),
     ("cli",),
