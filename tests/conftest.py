@@ -16,13 +16,13 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 
-@pytest.fixture(params=["in memory", "converted"])
-def scratch(request, tmp_path_factory, monkeypatch):
-    """Tables of text are held in memory, or converted in a folder, as they are for ``build_index``."""
-    if request.param == "converted":
-        converting = partial(check_options, scratch=tmp_path_factory.mktemp("scratch"))
-        for module in ("dataset", "opening"):
-            monkeypatch.setattr(f"banditsis.formats.{module}.check_options", converting)
+@pytest.fixture(params=[None, 1], ids=["in memory", "converted"])
+def limit(request, tmp_path_factory, monkeypatch):
+    """A memory limit for tables of text: larger ones are converted, as they are for ``build_index``."""
+    converting = partial(check_options, scratch=tmp_path_factory.mktemp("scratch"))
+    for module in ("dataset", "opening"):
+        monkeypatch.setattr(f"banditsis.formats.{module}.check_options", converting)
+    return request.param
 
 
 def _sliced(X):

@@ -355,14 +355,13 @@ def test_mice(tmp_path):
     assert round(float(np.abs(result.scores).max()), 3) == 0.402
 
 
-@pytest.mark.usefixtures("scratch")
-def test_line_ends_in_quotes(monkeypatch):
+def test_line_ends_in_quotes(monkeypatch, limit):
     """Also in the header, and where a block of the parser ends."""
     monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
     path, n = files.new_path("data.csv"), 2000
     text = "".join(f'{k},"first, {k}\n\nlast ""{k}"""\n' for k in range(n))
     path.write_text('"the\nnumber",comment\n' + text)
-    source, y, *_ = open_data(path, target="comment")
+    source, y, *_ = open_data(path, target="comment", memory_limit=limit)
     assert source.names == ["the\nnumber"]
     np.testing.assert_array_equal(source.read(slice(0, n), None)[:, 0], range(n))
     assert y.tolist() == [f'first, {k}\n\nlast "{k}"' for k in range(n)]

@@ -29,16 +29,17 @@ def read_all(source):
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
-@pytest.mark.usefixtures("scratch")
-def test_compressed_text(suffix, tmp_path):
+def test_compressed_text(suffix, tmp_path, limit):
     path = tmp_path / f"data.csv{suffix}"
     path.write_bytes(PACKERS[suffix](TEXT))
-    source, y, *_ = open_data(path, target="y")
+    source, y, *_ = open_data(path, target="y", memory_limit=limit)
     np.testing.assert_array_equal(read_all(source), X[:, :2])
     np.testing.assert_array_equal(y, X[:, 2])
     np.testing.assert_array_equal(read_target(path, "y").values, X[:, 2])
     (tmp_path / f"data.tsv{suffix}").write_bytes(PACKERS[suffix](TEXT.replace(b",", b"\t")))
-    np.testing.assert_array_equal(read_all(open_source(tmp_path / f"data.tsv{suffix}")), X)
+    np.testing.assert_array_equal(
+        read_all(open_source(tmp_path / f"data.tsv{suffix}", memory_limit=limit)), X
+    )
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
@@ -100,17 +101,16 @@ def test_folders_of_csv_files_are_converted(tmp_path):
         open_source(tmp_path)
 
 
-@pytest.mark.usefixtures("scratch")
-def test_codes_for_missing_values(tmp_path):
+def test_codes_for_missing_values(tmp_path, limit):
     path = tmp_path / "data.csv"
     path.write_text("a,b,kind,y\n1,-9,u,1\n-9.0,2,-9,?\n?,3,?,4\n")
     with pytest.raises(ValueError, match=r"numbers and text in column 'a': '\?' in line 4"):
-        open_source(path)
-    source, y, *_ = open_data(path, target="y", one_hot=True, na=["-9", "?"])
+        open_source(path, memory_limit=limit)
+    source, y, *_ = open_data(path, target="y", one_hot=True, na=["-9", "?"], memory_limit=limit)
     assert source.names == ["a", "b", "kind=u"]
     np.testing.assert_array_equal(read_all(source), [[1, np.nan, 1], [np.nan, 3, 0]])  # rows with a target
     np.testing.assert_array_equal(y, [1, 4])
-    source = open_source(path, one_hot=True, na="?")
+    source = open_source(path, one_hot=True, na="?", memory_limit=limit)
     np.testing.assert_array_equal(read_all(source)[:, 1], [-9, 2, 3])
     np.testing.assert_array_equal(read_all(source)[:, 0], [1, -9, np.nan])
 
@@ -146,15 +146,14 @@ def write_cells(path, columns):
 
 
 @pytest.mark.parametrize("cell", ["83.7%", "$1,250", "1,5", "x", "3 €"])
-@pytest.mark.usefixtures("scratch")
-def test_numbers_that_are_not_plain(tmp_path, cell):
+def test_numbers_that_are_not_plain(tmp_path, cell, limit):
     """One behaviour, in memory and converted: an error that names the cell; as a class label, it is text."""
     path = write_cells(tmp_path / "x.csv", {"a": ["1", "2", " ", cell], "b": "1234"})
     message = re.escape(f"{path} has numbers and text in column 'a': {cell!r} in line 5")
     with pytest.raises(ValueError, match=message):
-        open_source(path)
-    assert open_source(path, drop="a").names == ["b"]
-    assert list(open_data(path, target="a")[1]) == ["1", "2", cell]
+        open_source(path, memory_limit=limit)
+    assert open_source(path, drop="a", memory_limit=limit).names == ["b"]
+    assert list(open_data(path, target="a", memory_limit=limit)[1]) == ["1", "2", cell]
 
 
 @pytest.mark.parametrize("cells", [["5 days", "7 days"], ["3-4", "5-6"], ["1.2.3", "1.3.0"], ["--5", "x"]])
@@ -178,11 +177,10 @@ def test_indicators_that_do_not_fit_in_memory(tmp_path):
     np.testing.assert_array_equal(read_all(whole)[:, : len(expected[0])], expected)
 
 
-@pytest.mark.usefixtures("scratch")
-def test_a_header_without_rows(tmp_path):
+def test_a_header_without_rows(tmp_path, limit):
     (tmp_path / "x.csv").write_text("a,b\n")
     with pytest.raises(ValueError, match=r"x\.csv has no rows"):
-        open_source(tmp_path / "x.csv")
+        open_source(tmp_path / "x.csv", memory_limit=limit)
 
 
 def test_text_that_begins_with_missing_values_is_text(tmp_path):
@@ -207,13 +205,12 @@ def test_what_a_target_unpacks_to_is_bounded(suffix, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-@pytest.mark.usefixtures("scratch")
-def test_columns_separated_by_blanks_are_read_in_blocks(suffix, tmp_path, monkeypatch):
+def test_columns_separated_by_blanks_are_read_in_blocks(suffix, tmp_path, monkeypatch, limit):
     monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
     lines = "".join(f"  {k}  \t{k / 4:>9} \r\n" + "\n" * (k % 2) for k in range(3000))
     path = tmp_path / f"x.txt{suffix}"
     path.write_bytes((gzip.compress if suffix else bytes)(f"a b\n{lines}".encode()))
-    source = open_source(path)
+    source = open_source(path, memory_limit=limit)
     np.testing.assert_array_equal(read_all(source), np.outer(np.arange(3000), [1, 0.25]))
 
 

@@ -33,7 +33,7 @@ FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 
 
 class OpenedText(OpenedTable):
-    """A table of text in memory, or copied to the scratch folder if there is one."""
+    """A table of text in memory, or copied to the scratch folder if there is one and it is too large."""
 
     uses_na = True
     source_type: type[TableSource] = FrameSource
@@ -50,8 +50,13 @@ class OpenedText(OpenedTable):
 
     def _read_table(self) -> Table:
         texts, limit = self._text_columns(), allowed_memory(self.options.memory_limit)
-        if self.options.scratch is None:
-            return in_memory(self.columns, _read_into_memory(self.file, texts, limit), self.where)
+        # More text would need too much memory, whatever the size of a compressed file.
+        budget = _Budget(limit, limit / (BYTES_PER_CELL * self.file.cells_per_byte))
+        try:
+            return in_memory(self.columns, _read_into_memory(self.file, texts, budget), self.where)
+        except ValueError:
+            if self.options.scratch is None or budget.left >= 0:
+                raise
         self.source_type, copy = TableSource, self.options.scratch / "table.parquet"
         _write_parquet(self.file, texts, str(copy))
         return read_table(copy, where=self.where)
@@ -127,11 +132,9 @@ def open_csv(path: Path, options: ReadOptions) -> OpenedText:
     return OpenedText(file, options) if options.wanted is None else SideText(file, options)
 
 
-def _read_into_memory(file: TextFile, texts: Sequence[str], allowed: int) -> list[Any]:
+def _read_into_memory(file: TextFile, texts: Sequence[str], budget: _Budget) -> list[Any]:
     from pyarrow import csv as arrow_csv
 
-    # More text would need too much memory, whatever the size of a compressed file.
-    budget = _Budget(allowed, allowed / (BYTES_PER_CELL * file.cells_per_byte))
     with _open_stream(file, budget) as stream:
         return list(_check_encoding(arrow_csv.read_csv(stream, **_parse_options(file, texts))).columns)
 
