@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.design import resolve_row_order
 from banditsis.engine.exchangeability import (
+    add_up_groups,
     differs_between_blocks,
     differs_in_rows,
     find_variation,
@@ -242,10 +243,10 @@ def test_chance_stays_below_the_bound(m, groups):
         X[:, 100:250] = rng.random((m, 150)) < rng.integers(1, 30, 150) / m
         X[:, 250:] = X[:, [0]]
         cuts = np.linspace(0, m, groups + 1).astype(int)
-        spread = find_variation(X, cuts)
+        spread = find_variation(add_up_groups(X, cuts))
         assert np.nanmax(spread) < alarm
         sizes = np.column_stack([view for k in range(0, 300, 20) for view in response_views(X[:, k])])
-        assert np.nanmax(find_variation(sizes, cuts)) < alarm
+        assert np.nanmax(find_variation(add_up_groups(sizes, cuts))) < alarm
         assert np.nanmean(spread) < alarm_of_mean
 
 
@@ -256,7 +257,7 @@ def test_the_design_effect_is_that_of_the_definition():
     parts = np.split(y, edges[1:-1])
     between = sum(len(part) * (part.mean() - y.mean()) ** 2 for part in parts)
     expected = between / ((y - y.mean()) ** 2).sum() * 999 / (len(parts) - 1)
-    np.testing.assert_allclose(find_variation(y[:, None], edges), [expected])
+    np.testing.assert_allclose(find_variation(add_up_groups(y[:, None], edges)), [expected])
     assert differs_between_blocks(y, edges, 1)
     assert not differs_between_blocks(rng.permutation(y), edges, 1)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,30 +39,41 @@ MAX_DEVIATION = 4.0
 DEVIATION_PILOT_ROWS = 1 << 16
 
 
-def find_variation(block: Array, cuts: Indices) -> Floats:
-    """T of every column of a block for the rows from each cut to the next; NaN for constant columns.
+class GroupSums(NamedTuple):
+    """Sums over groups of rows, groups × features."""
 
-    NaN cells are left out.
-    """
+    values: Floats
+    squares: Floats
+    #: number of rows in which each feature is present
+    counts: Floats
+
+
+def add_up_groups(block: Array, cuts: Indices) -> GroupSums:
+    """The sums of a block for the rows from each cut to the next; NaN cells are left out."""
     values = np.asarray(block, np.float64)
     known = ~np.isnan(values)
     values = np.where(known, values, 0.0)
     values = np.where(known, values - values.sum(axis=0) / np.maximum(known.sum(axis=0), 1), 0.0)
     parts = values, np.square(values), known.astype(np.float64)
-    totals, squares, counts = (np.add.reduceat(part, cuts[:-1], axis=0) for part in parts)
-    total, square, count = totals.sum(axis=0), squares.sum(axis=0), counts.sum(axis=0)
-    between = (np.square(totals) / np.maximum(counts, 1)).sum(axis=0)
+    return GroupSums(*(np.add.reduceat(part, cuts[:-1], axis=0) for part in parts))
+
+
+def find_variation(groups: GroupSums) -> Floats:
+    """T of every feature; NaN for constant ones."""
+    total, square, count = (part.sum(axis=0) for part in groups)
+    between = (np.square(groups.values) / np.maximum(groups.counts, 1)).sum(axis=0)
     common = total * (total / np.maximum(count, 1))
     # For a nearly constant feature the rest is rounding error.
-    varies = (square - common > 1e-5 * square) & (count > len(totals))
+    varies = (square - common > 1e-5 * square) & (count > len(groups.values))
     share = np.full(len(total), np.nan)
     np.divide(between - common, square - common, out=share, where=varies)
-    return np.asarray(share * (count - 1) / (len(totals) - 1))
+    return np.asarray(share * (count - 1) / (len(groups.values) - 1))
 
 
-def describe_differing(source: Source, columns: Indices, block: Array, cuts: Indices) -> str | None:
+def describe_differing(source: Source, columns: Indices, groups: GroupSums) -> str | None:
     """Name the features whose T, or the mean of T, exceeds what chance gives; None if none does."""
-    variation, n_groups, n_rows = find_variation(block, cuts), len(cuts) - 1, len(block)
+    n_groups, n_rows = len(groups.values), int(groups.counts.max(axis=1).sum())
+    variation = find_variation(groups)
     known = variation[~np.isnan(variation)]
     if not known.size:
         return None
@@ -96,12 +108,14 @@ def variation_bound(n_rows: int, n_groups: int, n_tests: int, *, sparse: bool = 
     return float(max(normal, clumped))
 
 
-def warn_if_not_exchangeable(source: Source, y: Array, rows: Rows, row_order: str) -> list[str]:
+def warn_if_not_exchangeable(
+    source: Source, y: Array, rows: Rows, row_order: str, groups: GroupSums | None
+) -> list[str]:
     """Warn, and return the warning, if the rows of the first step do not represent all rows.
 
-    ``y`` has all rows. Some features are read again.
+    ``y`` has all rows. Without ``groups``, the sums of the first step, some features are read again.
     """
-    if (difference := _find_difference(source, y, rows, row_order == "blocks")) is None:
+    if (difference := _find_difference(source, y, rows, row_order == "blocks", groups)) is None:
         return []
     message = (
         f"The rows are not in random order: {difference} more than chance allows. Screening only "
@@ -112,7 +126,9 @@ def warn_if_not_exchangeable(source: Source, y: Array, rows: Rows, row_order: st
     return [message]
 
 
-def _find_difference(source: Source, y: Array, rows: Rows, blocks: bool) -> str | None:
+def _find_difference(
+    source: Source, y: Array, rows: Rows, blocks: bool, groups: GroupSums | None
+) -> str | None:
     """What differs between the rows that were read and others; None if nothing does."""
     (n, p), m = source.shape, count_rows(rows)
     views = (view for column in y.T for view in response_views(column))
@@ -123,18 +139,24 @@ def _find_difference(source: Source, y: Array, rows: Rows, blocks: bool) -> str 
         return f"the response in the first {m:,} rows differs from the rest"
     if source.shuffled:
         return None
-    columns = spread(slice(0, p), max(1, min(PROBE_COLUMNS, PROBE_CELLS // m)))
-    if len(cuts := group_cuts(source, rows)) > 2:
-        difference = describe_differing(source, columns, source.read(rows, columns), cuts)
-        if difference is not None:
-            return f"{difference} between {'blocks' if blocks else 'groups of consecutive rows'}"
+    everything = np.arange(p)
+    columns = everything[spread(slice(0, p), max(1, min(PROBE_COLUMNS, PROBE_CELLS // m)))]
+    if groups is not None:
+        difference = describe_differing(source, everything, groups)
+    elif len(cuts := group_cuts(source, rows)) > 2:
+        difference = describe_differing(source, columns, add_up_groups(source.read(rows, columns), cuts))
+    else:
+        difference = None
+    if difference is not None:
+        return f"{difference} between {'blocks' if blocks else 'groups of consecutive rows'}"
     if blocks or (size := min(m, n - m, PROBE_ROWS)) < 8:
         return None
     run = max(1, size // PROBE_RUNS)  # a few evenly spaced runs of rows, so few blocks are read
     firsts = [np.linspace(a, b - run, size // run).astype(np.intp) for a, b in ((0, m), (m, n))]
     samples = [np.unique(some[:, None] + np.arange(run)) for some in firsts]
     block = source.read(np.concatenate(samples), columns)
-    difference = describe_differing(source, columns, block, np.array([0, len(samples[0]), len(block)]))
+    groups = add_up_groups(block, np.array([0, len(samples[0]), len(block)]))
+    difference = describe_differing(source, columns, groups)
     return None if difference is None else f"{difference} between the first {m:,} rows and the rest"
 
 
@@ -165,7 +187,7 @@ def differs_between_blocks(view: Array, edges: Indices, n_tests: int) -> bool:
     if len(edges) < 3:
         return False
     bound = max(variation_bound(len(view), len(edges) - 1, n_tests), DESIGN_EFFECT_TOLERANCE)
-    return bool(find_variation(view[:, None], edges)[0] > bound)
+    return bool(find_variation(add_up_groups(view[:, None], edges))[0] > bound)
 
 
 def differs_in_rows(view: Array, rows: Rows, n_tests: int) -> bool:

@@ -17,7 +17,7 @@ from banditsis.core.progress import clock, status
 from banditsis.core.validation import raise_nonfinite
 from banditsis.engine.counts import CountState
 from banditsis.engine.evidence import MAX_FEATURES, measure_unread, measure_variance_inflation
-from banditsis.engine.exchangeability import warn_if_not_exchangeable
+from banditsis.engine.exchangeability import group_cuts, warn_if_not_exchangeable
 from banditsis.engine.flags import flag_features
 from banditsis.engine.pvalues import correct_pvalues
 from banditsis.engine.redundancy import choose_features
@@ -68,11 +68,12 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
         status().round, status().n_rounds = number, run.plan.n_steps
         if number > 1:
             read.append(next(draws))
-        found = _next_round(run, _drop(found), rule, step, read[-1], workers, tick)
-        if number == 1 and not (
-            run.is_exact or run.row_order == "random" or run.strata.n_strata > 1 or run.source.stratum_sizes
-        ):
-            notes = warn_if_not_exchangeable(run.source, statistic.y, read[0], run.row_order)
+        checked = number == 1 and run.is_exchangeability_assumed
+        cuts = group_cuts(run.source, read[0]) if checked and not run.source.shuffled else None
+        found = _next_round(run, _drop(found), rule, step, read[-1], workers, tick, cuts)
+        if checked:
+            groups = found.state.groups if isinstance(found.state, SumState) else None
+            notes = warn_if_not_exchangeable(run.source, statistic.y, read[0], run.row_order, groups)
             found = found._replace(results=[add_notes(result, notes) for result in found.results])
         yield found.results
         if rule.ended:
@@ -131,15 +132,20 @@ def _next_round(
     rows: Rows,
     workers: Workers,
     tick: Callable[[int], None],
+    cuts: Indices | None = None,
 ) -> Found:
-    """Read new rows, score the features of each response and keep the best."""
+    """Read new rows, score the features of each response and keep the best.
+
+    Sums are also kept of the groups of rows that ``cuts`` separate, if features are scored by sums.
+    """
     started, state, statistic = clock(), found.state, found.state.statistic
     everything = state.features(slice(None))
     features = [everything if isinstance(left, slice) else everything[left] for left in found.left]
     sizes, q = [len(some) for some in features], len(features)
     if count_rows(rows):
         share = sum(sizes) / state.n_columns
-        state = state.add(rows, workers, lambda cells: tick(round(cells * share)))
+        given = rows, workers, lambda cells: tick(round(cells * share))
+        state = state.add(*given, cuts) if isinstance(state, SumState) else state.add(*given)
     if (bad := state.find_nonfinite()).size:
         raise_nonfinite(run.source, rows, bad[:MAX_NONFINITE_READ], statistic.pairwise)
 

@@ -88,6 +88,12 @@ class Run:
         return self.plan.steps[0].n_rows == self.plan.n_rows
 
     @property
+    def is_exchangeability_assumed(self) -> bool:
+        """Whether the rows that are read first represent all rows only if stored rows are in random order."""
+        in_parts = self.strata.n_strata > 1 or self.source.stratum_sizes
+        return not (self.is_exact or self.row_order == "random" or in_parts)
+
+    @property
     def n_cells(self) -> int:
         """Cells to read, for the progress bar."""
         plan, cells = self.plan, self.plan.cells

@@ -12,6 +12,7 @@ import numpy as np
 from banditsis.core.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.evidence import informative_rows_of_sums, rows_of_response
+from banditsis.engine.exchangeability import GroupSums
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
 from banditsis.sources.base import Calibration, Source, SumContext
@@ -22,6 +23,8 @@ from banditsis.statistics.null_distributions import NullDistribution
 
 #: So many fit in the cache.
 SUMS_AT_ONCE = 1 << 15
+#: More sums of groups of rows would take much memory; some features are then read again.
+MAX_GROUP_SUMS = 1 << 25
 
 #: Positions among the columns of a state.
 Positions: TypeAlias = "Indices | slice"
@@ -77,6 +80,8 @@ class SumState:
     read: tuple[Rows, ...] = ()
     #: informative rows of each response in the first step: about the population, and about all rows
     first_informative: Floats | None = None
+    #: sums over groups of the rows added last, if they were asked for
+    groups: GroupSums | None = None
 
     @classmethod
     def start(
@@ -123,16 +128,30 @@ class SumState:
             return self.columns[positions]
         return np.arange(self.sums.shape[-1])[positions] if isinstance(positions, slice) else positions
 
-    def add(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> SumState:
-        """Add new rows to the sums, in place."""
+    def add(
+        self, rows: Rows, workers: Workers, tick: Callable[[int], None], cuts: Indices | None = None
+    ) -> SumState:
+        """Add new rows to the sums, in place; groups of rows begin and end at the positions ``cuts``."""
+        statistic, groups = self.statistic, None
         grouped, edges = self.strata.group(rows)
-        context = SumContext(self.calibration, self.sums, workers, tick)
-        self.source.add_sums(grouped, edges, self.columns, self.statistic.weights(grouped), context)
+        if cuts is not None:  # one group, or weighted squares, do not show how features vary
+            useful = len(cuts) > 2 and not statistic.layout.weighted
+            cuts = cuts if useful and len(cuts) * self.sums.size < MAX_GROUP_SUMS else None
+        sums = self.sums if cuts is None else np.zeros((len(cuts) - 1, *self.sums.shape[1:]))
+        context = SumContext(self.calibration, sums, workers, tick)
+        finer = edges if cuts is None else cuts
+        self.source.add_sums(grouped, finer, self.columns, statistic.weights(grouped), context)
+        if cuts is not None:
+            self.sums[0] += sums.sum(axis=0)
+            present = statistic.present(sums.swapaxes(0, 1), slice(None))
+            counts = np.diff(cuts)[:, None] if present is None else present
+            groups = GroupSums(sums[:, 0], sums[:, statistic.layout.squares], counts)
         return replace(
             self,
             summaries=self.summaries + self.statistic.summaries(grouped, edges),
             counts=self.counts + np.diff(edges),
             read=(*self.read, rows),
+            groups=groups,
         )
 
     @cached_property
