@@ -99,6 +99,7 @@ def screen(
         "raise" rejects NaN. "pairwise" ignores NaN cells for each feature separately: the score is multiplied
         by √(present rows / rows read), and is 0 for a feature with NaN that has fewer than 10 present rows,
         or 10 + k with k covariates. Rows whose response or covariate is missing are omitted before sampling.
+        "chi2", "information_value" and "mutual_information" have a bin for NaN cells instead.
     covariates : array-like of shape (n,) or (n, k), or frame, optional
         Covariates to adjust for: association is partial, as if the feature and the response had both been
         regressed on the covariates and an intercept, in the rows in which the feature is present. A feature

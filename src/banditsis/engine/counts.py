@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, split_at, spread
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.sampling import Strata
 from banditsis.engine.state import Positions, Scored
@@ -21,8 +21,8 @@ from banditsis.statistics.base import is_mostly_missing
 from banditsis.statistics.binned import BinnedStatistic, weights_of_evidence
 from banditsis.statistics.null_distributions import KnownPvalues
 
-#: Rows from which bins are found, and the number of blocks of rows that they are from, if rows are in blocks.
-PILOT_ROWS, PILOT_BLOCKS = 4096, 64
+#: Rows from which bins are found, and how many of them are next to each other.
+PILOT_ROWS, PILOT_RUN = 4096, 64
 #: Cells of a tile, its columns if cells are stored by column or not, and features scored together.
 CELLS_IN_TILE, COLUMNS_BY_COLUMN, COLUMNS_BY_ROW, FEATURES_AT_ONCE = 1 << 22, 64, 1024, 1 << 12
 
@@ -51,7 +51,7 @@ class CountState:
         dtype = np.float32 if np.can_cast(source.dtype, np.float32) else np.float64
         unrolled = kernels.bins.UNROLLED
         edges = np.full((-(-statistic.n_bins // unrolled) * unrolled, p), np.nan, dtype)
-        pilot = _pilot_rows(source, rows)
+        pilot = _pilot_rows(rows)
 
         def find_edges(part: slice) -> None:
             block = source.read(pilot, part if columns is None else columns[part])
@@ -107,34 +107,36 @@ class CountState:
         bad = self.infinite if self.statistic.pairwise else self.infinite | self.counts[:, 0].any(axis=1)
         return self.features(np.flatnonzero(bad))
 
-    @property
-    def n_present(self) -> Floats:
-        """Number of rows in which each feature is present."""
-        return np.asarray(self.n_read - self.counts[:, 0].sum(axis=1, dtype=np.float64))
-
     def tables(self, positions: Any, period: int | None = None) -> Floats:
         """Counts of some features by bin and class, in one period or all.
 
         All cells of a mostly missing feature count as missing.
         """
-        counts = self.counts[positions]
-        by_period = counts.reshape(*counts.shape[:2], self.statistic.n_periods, -1)
-        tables = by_period.sum(axis=2, dtype=np.float64) if period is None else by_period[:, :, period] * 1.0
-        few = is_mostly_missing(self.n_present[positions], self.n_read, self.statistic.min_present)
+        by_period = self._by_period(positions)
+        tables = by_period.sum(axis=2) if period is None else by_period[:, :, period]
+        few = is_mostly_missing(self._present(positions), self.n_read, self.statistic.min_present)
         tables[few, 0] = tables[few].sum(axis=1)
         tables[few, 1:] = 0.0
         return np.asarray(tables)
 
-    def evaluate(self, period: int | None = None) -> Floats:
-        """The lines of the statistic for all features."""
-        parts = cut(slice(0, self.n_columns), FEATURES_AT_ONCE, 1)
-        lines = map_in_threads(lambda part: self.statistic.evaluate(self.tables(part, period)), parts)
-        return np.concatenate(lines, axis=1)
+    def _by_period(self, positions: Any) -> Floats:
+        """Counts of some features by bin, period and class."""
+        counts = self.counts[positions].astype(np.float64)
+        return np.asarray(counts.reshape(*counts.shape[:2], self.statistic.n_periods, -1))
+
+    def _present(self, positions: Any) -> Floats:
+        """Number of rows in which some features are present."""
+        return np.asarray(self.n_read - self.counts[positions, 0].sum(axis=1, dtype=np.float64))
+
+    def _map_features(self, function: Callable[[slice], Floats]) -> Floats:
+        """What a function computes of some features at a time, for all; they are the last dimension."""
+        parts: list[Any] = list(cut(slice(0, self.n_columns), FEATURES_AT_ONCE, 1))
+        return np.concatenate(map_in_threads(function, parts), axis=-1)
 
     def score(self, response: int, left: Positions) -> Scored:
         """The scores of all features that are left."""
-        lines = self.evaluate()
-        present = self.n_present if self.statistic.pairwise else None
+        lines = self._map_features(lambda part: self.statistic.evaluate(self.tables(part)))
+        present = self._present(slice(None)) if self.statistic.pairwise else None
         null = KnownPvalues(lines[1]) if self.statistic.returns_pvalues else None
         return Scored(lines[0], null, present)
 
@@ -159,20 +161,19 @@ class CountState:
 
     def _drift(self, n_features: int) -> dict[str, Floats]:
         """Score of each period, and population stability index of each but the first; NaN if not known."""
-        statistic, columns, features = self.statistic, dict[str, Floats](), self.features(slice(None))
-        assert statistic.periods is not None
+        statistic, periods = self.statistic, range(self.statistic.n_periods)
+        labels = np.asarray(statistic.periods)
 
-        def add(name: str, values: Floats) -> None:
-            columns[name] = np.full(n_features, np.nan)
-            columns[name][features] = values
+        def compute(part: slice) -> Floats:
+            scores = [statistic.evaluate(self.tables(part, period))[0] for period in periods]
+            rows = self._by_period(part).sum(axis=3)
+            pairs = (rows[:, :, [0, period]] for period in periods[1:])
+            return np.stack([*scores, *(weights_of_evidence(pair)[1].sum(axis=1) for pair in pairs)])
 
-        for period, label in enumerate(statistic.periods):
-            add(f"score {label}", self.evaluate(period)[0])
-        by_period = self.counts.reshape(*self.counts.shape[:2], statistic.n_periods, -1)
-        in_period = by_period.sum(axis=3, dtype=np.float64)
-        for period, label in enumerate(statistic.periods[1:], start=1):
-            add(f"psi {label}", weights_of_evidence(in_period[:, :, [0, period]])[1].sum(axis=1))
-        return columns
+        values = np.full((2 * len(labels) - 1, n_features), np.nan)
+        values[:, self.features(slice(None))] = self._map_features(compute)
+        names = [*(f"score {label}" for label in labels), *(f"psi {label}" for label in labels[1:])]
+        return dict(zip(names, values, strict=True))
 
     def _bins(self, positions: Indices) -> dict[str, Array]:
         """One row for each bin of some features that has rows or begins at an edge."""
@@ -223,10 +224,11 @@ class _Tile:
         self.has_infinite = count(flat.memory, starts, edges, self.cells, table) > 0
 
 
-def _pilot_rows(source: Source, rows: Rows) -> Indices:
-    """Evenly spaced rows, from evenly spaced blocks if rows are stored in blocks."""
-    if source.block_rows == 1:
-        return spread(rows, PILOT_ROWS)
-    parts = [part for _, part in split_at(rows, source.block_edges())]
-    chosen = [parts[k] for k in spread(slice(0, len(parts)), PILOT_BLOCKS)]
-    return np.concatenate([spread(part, -(-PILOT_ROWS // len(chosen))) for part in chosen])
+def _pilot_rows(rows: Rows) -> Indices:
+    """Evenly spaced runs of rows, so few blocks are read; the same for every source."""
+    n = count_rows(rows)
+    if n <= PILOT_ROWS:
+        return as_indices(rows)
+    starts = spread(slice(0, n - PILOT_RUN + 1), PILOT_ROWS // PILOT_RUN)
+    places: Indices = (starts[:, None] + np.arange(PILOT_RUN)).ravel()
+    return places + rows.start if isinstance(rows, slice) else rows[places]
