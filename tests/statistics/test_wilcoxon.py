@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 
+import files
 from banditsis import SIS, BanditSIS, Plan, ScreeningResults, screen
 from banditsis.statistics.wilcoxon import Wilcoxon, _exact_log10
 
@@ -217,3 +218,17 @@ def test_what_is_not_supported_raises(settings, message):
     given = {"y": np.repeat(["B", "T"], 50), "statistic": "wilcoxon", **settings}
     with pytest.raises(ValueError, match=message):
         screen(np.random.default_rng(0).standard_normal((100, 3)), keep=Plan.exact(100, 3, 1), **given)
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "csc_matrix"])
+def test_sparse_files_that_do_not_fit_in_memory(kind):
+    rng = np.random.default_rng(7)
+    X, y = features(300, rng), rng.integers(0, 3, 300)
+    source = files.open_large_h5ad(X, [f"x{j}" for j in range(7)], kind)
+    assert source.density < 1
+    plan = Plan(300, 7, ((100, 5), (200, 3)))
+    expected = screen(X, y, plan, statistic="wilcoxon", row_order="random", random_state=0)
+    found = screen(source, y, plan, statistic="wilcoxon", row_order="random", random_state=0)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.selected, other.selected)
+        np.testing.assert_array_equal(one.scores, other.scores)

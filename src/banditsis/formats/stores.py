@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows
+from banditsis.core.arrays import Array, Columns, Indices, Rows, StoredCells, as_indices, chunks, count_rows
 from banditsis.formats.checks import allowed_memory, check_memory, check_shape, readable, to_text
 from banditsis.formats.columns import check_unique_names
 from banditsis.formats.opened import OpenedMatrix
@@ -191,6 +191,7 @@ class StoredSparseSource(BlockSource):
         if self.starts.shape != (shape[axis] + 1,) or not (consistent and kinds and increasing):
             raise self._inconsistent()
         self.n_entries = int(self.starts[-1])
+        self.density = self.n_entries / max(1, shape[0] * shape[1])
         self.dtype = np.dtype(self.data.dtype).newbyteorder("=")
         entries = group["data"]
         chunk_entries = (getattr(entries, "shards", None) or entries.chunks or (ENTRIES_AT_ONCE,))[0]
@@ -233,6 +234,16 @@ class StoredSparseSource(BlockSource):
             part.toarray(out=block[start : start + len(run)])
             start += len(run)
         return block if self.axis == 0 else block.T
+
+    def read_stored(self, rows: Rows, columns: Indices | slice) -> StoredCells:
+        lines, others = (rows, columns) if self.axis == 0 else (columns, rows)
+        parts = [
+            self._read_lines(some)[:, as_indices(others)]
+            for some in chunks(as_indices(lines), self.block_lines)
+        ]
+        cells = scipy.sparse.vstack(parts, format="csr")
+        cells = cells.tocsc() if self.axis == 0 else cells
+        return StoredCells(cells.indptr[:-1], cells.indptr[1:], cells.indices, cells.data)
 
     def _read_lines(self, lines: Indices) -> Any:
         """Lines that are close together, from one range of entries."""
