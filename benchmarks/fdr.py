@@ -30,6 +30,7 @@ SHOWN = (
     "both t with 3",
     "counts with 5 times",
     "both normal",
+    "`logistic`, n = 100, lognormal features that depend on one",
     "`poisson`, n = 100, lognormal features that depend on the",
     "`cox`, n = 400, lognormal",
     "`spearman`, 10 rows",
