@@ -96,7 +96,8 @@ def draw_sample_check():
     """What the sample of the start page misses."""
     code = re.findall(r"```python\n(.*?)```", (DOCS / "index.md").read_text("utf-8"), flags=re.DOTALL)
     names = {}
-    exec(code[0], names)
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        exec("\n".join(code[:2]), names)
     figure, axis = plt.subplots(figsize=(5.2, 4.6), layout="constrained")
     plots.sample_check(names["check"], axis)
     figure.savefig(DOCS / "figures" / "sample_check.png", dpi=110, pil_kwargs={"optimize": True})

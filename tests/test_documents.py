@@ -9,8 +9,10 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from banditsis import Plan, screen
+from banditsis.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
@@ -85,6 +87,19 @@ def test_code_of_page(page, tmp_path, monkeypatch, capsys):
         assert "<h1>Features associated with yield</h1>" in report
         assert report.count("<figure ") == 12
     plt.close("all")
+
+
+def test_sample_check(tmp_path, monkeypatch):
+    """The start page and the README show what the command prints for the file of the start page."""
+    monkeypatch.chdir(tmp_path)
+    exec(blocks("docs/index.md")[0], {})
+    page, readme = ((ROOT / name).read_text("utf-8") for name in ("docs/index.md", "README.md"))
+    command = re.search(r"^    banditsis (sample-check .*)$", page, flags=re.MULTILINE)[1]
+    result = CliRunner().invoke(app, command.split())
+    assert result.exit_code == 0
+    lines = [line for line in result.output.split("\n\nDetection")[0].splitlines()[3:] if line]
+    assert len(lines) == 10
+    assert all(f"    {line}\n" in text for line in lines for text in (page, readme)), lines
 
 
 def test_printed_plans(capsys):
