@@ -1,7 +1,11 @@
 """Results: tables, JSON, intervals."""
 
+import base64
+import contextlib
 import json
 import re
+import tracemalloc
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -117,6 +121,32 @@ def test_a_record_with_other_parts_is_one_line(result, field):
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="is not JSON"):
         ScreeningResult.from_json("[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda fields, bomb: fields.update(scores=bomb),
+        lambda fields, bomb: fields.update(undecided=bomb),
+        lambda fields, bomb: fields.update(annotations={"mapping": [["gene", bomb]]}),
+        lambda fields, bomb: fields.update(
+            annotations={"mapping": [["gene", {"array": ["<U9999999", [1], ["x"]]}]]}
+        ),
+        lambda fields, bomb: fields.update(n_features=10_000_000),
+    ],
+)
+def test_a_record_allocates_no_more_than_its_features_need(result, forge):
+    """A few bytes of compressed zeros, or of numbers, declare 80 MB."""
+    record, n = json.loads(result.to_json()), 10_000_000
+    zeros = base64.b64encode(zlib.compress(bytes(8 * n))).decode()
+    forge(record["fields"], {"array": ["<f8", [n], zeros]})
+    text = json.dumps(record)
+    tracemalloc.start()
+    with contextlib.suppress(ValueError):
+        ScreeningResult.from_json(text)
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert used < 4_000_000 + 20 * len(text)
 
 
 def test_a_record_names_only_parts_of_results(result):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ EVIDENCE = (
     *("by_evidence", "n_covariates", "variance_inflation", "informative_response", "unread", "reach"),
     *("one_sided", "no_floor_reason", "no_interval_reason"),
 )
+#: An array of a result has at most this many values per feature: bins of values, correlations of candidates.
+MAX_PER_FEATURE = 2048
 #: All that a record may name; nothing else is called when it is read.
 KINDS = Round, Evidence, About, Effects, NormalNull, BetaNull, KnownPvalues, CorrectedNull
 CLASSES = {kind.__name__: kind for kind in KINDS}
@@ -120,7 +123,12 @@ def decode(kind: type[R], record: Mapping[str, Any]) -> R:
             "--output FILE.json."
         )
     try:
-        result = _make(kind, record["fields"])
+        fields = record["fields"]
+        n_features = fields["n_features"]
+        for name in ("scores", "last_round"):  # others follow them in size
+            if fields[name]["array"][1] != [n_features]:
+                raise ValueError(f"{name} has not {n_features:,} values")
+        result = _make(kind, fields, MAX_PER_FEATURE * n_features)
         _ = str(result), to_record(result, False)  # which need every part
     except Exception as error:  # a part of another type may raise anything
         reason = " ".join(str(error).split())
@@ -128,12 +136,15 @@ def decode(kind: type[R], record: Mapping[str, Any]) -> R:
     return result
 
 
-def _make(kind: type[R], record: Mapping[str, Any]) -> R:
-    """An object from its encoded fields; raise if some are absent, or of another type than their default."""
+def _make(kind: type[R], record: Mapping[str, Any], max_size: int) -> R:
+    """An object from its encoded fields; raise if some are absent, or of another type than their default.
+
+    Arrays have at most ``max_size`` values.
+    """
     names = getattr(kind, "_fields", None) or [f.name for f in dataclasses.fields(cast(Any, kind))]
     if set(record) != set(names):
         raise ValueError(f"{kind.__name__} has the fields {', '.join(record)}")
-    fields = {name: _decode(value) for name, value in record.items()}
+    fields = {name: _decode(value, max_size) for name, value in record.items()}
     result = kind(**fields)
     for f in () if isinstance(result, tuple) else dataclasses.fields(cast(Any, result)):
         default = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
@@ -177,21 +188,21 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def _decode(value: Any) -> Any:
+def _decode(value: Any, max_size: int) -> Any:
     if isinstance(value, list):
-        return tuple(map(_decode, value))
+        return tuple(_decode(item, max_size) for item in value)
     if not isinstance(value, dict):
         return value
     ((kind, content),) = value.items()
     if kind == "array":
-        return _unpack(*content)
+        return _unpack(*content, max_size)
     if kind == "object":
         name, fields = content
         if name not in CLASSES:
             raise ValueError(f"the record names {name!r}, which is not a part of a result.")
-        return _make(CLASSES[name], fields)
+        return _make(CLASSES[name], fields, max_size)
     if kind == "mapping":
-        return {key: _decode(item) for key, item in content}
+        return {key: _decode(item, max_size) for key, item in content}
     return float(content)
 
 
@@ -202,9 +213,13 @@ def _pack(array: Array) -> str | list[Any]:
     return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes())).decode("ascii")
 
 
-def _unpack(dtype: str, shape: Sequence[int], packed: str | list[Any]) -> Array:
-    if not isinstance(packed, str):
-        return np.array(packed, dtype=dtype).reshape(shape)
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    content = zlib.decompressobj().decompress(base64.b64decode(packed), size + 1)  # no more than is declared
-    return np.frombuffer(content, dtype=dtype, count=size // np.dtype(dtype).itemsize).reshape(shape)
+def _unpack(code: str, shape: Sequence[int], packed: str | list[Any], max_size: int) -> Array:
+    dtype, size = np.dtype(code), math.prod(shape)
+    is_number = dtype.kind in "fiub"
+    if is_number != isinstance(packed, str) or not 0 <= size <= max_size:
+        raise ValueError(f"an array of type {code} has {size:,} values")
+    if isinstance(packed, list):  # text is as long as it is, whatever the type declares
+        return np.array(packed, dtype=dtype.kind).reshape(shape)
+    n_bytes = size * dtype.itemsize
+    content = zlib.decompressobj().decompress(base64.b64decode(packed), n_bytes + 1)  # no more than declared
+    return np.frombuffer(content, dtype, count=len(content) // dtype.itemsize).reshape(shape)
