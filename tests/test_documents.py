@@ -8,10 +8,11 @@ from pathlib import Path
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from banditsis import Plan, screen
+from banditsis import SIS, Plan, screen
 from banditsis.cli.app import app
 
 ROOT = Path(__file__).parents[1]
@@ -109,6 +110,23 @@ def test_printed_plans(capsys):
     text = (ROOT / "docs/choose.md").read_text("utf-8")
     plans = capsys.readouterr().out.splitlines()[:3]
     assert all(f"    {line}\n" in text for line in plans), plans
+
+
+def test_messages():
+    """The page of questions quotes the messages as they are."""
+    quoted = re.findall(r"^\| `(.+?)` \|", (ROOT / "docs/faq.md").read_text("utf-8"), flags=re.MULTILINE)
+    rng = np.random.default_rng(0)
+    X, y = pd.DataFrame(rng.standard_normal((100, 5))).add_prefix("x"), rng.standard_normal(100)
+    missing = X.copy()
+    missing.iloc[5, 3] = np.nan
+    wrong = [(missing, y), (X.assign(city="Oslo"), y), (X, y[:10]), (X, np.ones(100))]
+    messages = list(SIS(2).fit(X, np.arange(100) % 3).result_.notes)
+    for data, response in wrong:
+        with pytest.raises((TypeError, ValueError)) as raised:
+            SIS(2).fit(data, response)
+        messages.append(str(raised.value))
+    assert len(messages) == 5
+    assert all(any(text in message for text in quoted) for message in messages), messages
 
 
 def test_reproduction_of_table_1():
