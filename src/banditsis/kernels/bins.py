@@ -19,7 +19,7 @@ from banditsis.kernels.compile import elementwise, inlined_elementwise, prefetch
 
 UNROLLED = 8
 #: Rows and columns whose bins are kept while they are counted, and rows if cells are stored by column.
-ROWS_KEPT, COLUMNS_KEPT, ROWS_AT_ONCE = 16, 256, 256
+ROWS_KEPT, COLUMNS_KEPT, ROWS_AT_ONCE = 16, 256, 512
 #: Float32 cells of a cache line, which is requested before it is needed.
 CELLS_OF_LINE = 16
 
@@ -75,23 +75,30 @@ def count_by_row(flat: Array, starts: Array, edges: Array, cells: Array, counts:
 def count_by_column(flat: Array, starts: Array, edges: Array, cells: Array, counts: Array) -> Any:
     """As :func:`count_by_row`, of the columns ``flat[starts[j] : starts[j] + rows]``.
 
+    The place of each row in a table begins with its class and moves on by a bin for each edge up to its cell.
     Successive rows are counted in four tables, because adding to the same count again has to wait.
     """
     n, size, n_edges = cells.size, counts.shape[1], edges.shape[0]
-    n_classes, kept = size // (n_edges + 1), np.empty(ROWS_AT_ONCE, np.uint16)
-    tables, repeated = np.empty((4, size), np.uint32), np.empty((n_edges, ROWS_AT_ONCE), edges.dtype)
+    n_classes, none = np.int32(size // (n_edges + 1)), np.int32(0)
+    tables, places = np.empty((4, size), np.uint32), np.empty(ROWS_AT_ONCE, np.int32)
     n_infinite: Any = 0
     for j in range(starts.size):
         tables[:] = 0
-        for k in range(n_edges):
-            repeated[k] = edges[k, j]
         for first in range(0, n, ROWS_AT_ONCE):
             here = cells[first : min(first + ROWS_AT_ONCE, n)]
-            n_infinite += find_bins(
-                flat[starts[j] + first : starts[j] + first + here.size], repeated, 0, kept
-            )
-            for i in range(here.size):
-                tables[i & 3, np.uint64(kept[i] * n_classes + here[i])] += np.uint32(1)
+            x = flat[starts[j] + first : starts[j] + first + here.size]
+            for i in range(x.size):
+                places[i] = here[i]
+                n_infinite += np.int32(abs(x[i]) == np.inf)
+            for k in range(0, n_edges, 4):
+                e0, e1, e2, e3 = edges[k, j], edges[k + 1, j], edges[k + 2, j], edges[k + 3, j]
+                for i in range(x.size):
+                    place = np.int32(places[i] + (n_classes if x[i] >= e0 else none))
+                    place = np.int32(place + (n_classes if x[i] >= e1 else none))
+                    place = np.int32(place + (n_classes if x[i] >= e2 else none))
+                    places[i] = np.int32(place + (n_classes if x[i] >= e3 else none))
+            for i in range(x.size):
+                tables[i & 3, np.uint64(places[i])] += np.uint32(1)
         for b in range(size):
             counts[j, b] += tables[0, b] + tables[1, b] + tables[2, b] + tables[3, b]
     return n_infinite
