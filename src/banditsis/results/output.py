@@ -195,7 +195,8 @@ def _decode(value: Any, max_size: int) -> Any:
         return value
     ((kind, content),) = value.items()
     if kind == "array":
-        return _unpack(*content, max_size)
+        code, shape, packed = content
+        return _unpack(code, shape, packed, max_size)
     if kind == "object":
         name, fields = content
         if name not in CLASSES:
