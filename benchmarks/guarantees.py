@@ -16,6 +16,7 @@ import numpy as np
 from banditsis import Interactions, Plan, screen
 from banditsis.core.parallel import Workers, count_jobs
 from banditsis.plans import make_plan
+from banditsis.results.evidence import selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import SumContext
 from banditsis.statistics import Pearson
@@ -97,7 +98,7 @@ def near_the_floor(kind: str, seeds: range) -> dict[tuple[str, str], np.ndarray]
                 covered = np.ones(P, bool)
                 covered[result.undecided] = False
                 near = (r >= floor) & (r < 1.15 * floor) & covered
-                line = (np.count_nonzero(near & ~result.support), near.sum(), covered.mean(), floor)
+                line = (np.count_nonzero(near & ~selection_mask(result)), near.sum(), covered.mean(), floor)
             counts.setdefault(key, []).append(line)
     return {key: np.array(lines, float) for key, lines in counts.items()}
 
@@ -122,7 +123,8 @@ def interactions(seed: int, share: float) -> tuple[int, int, float]:
         decided = np.ones(p, bool)
         decided[result.undecided] = False
         near = (r >= floor) & (r < 1.15 * floor) & decided
-        lost, seen, covered = np.count_nonzero(near & ~result.support), int(near.sum()), decided.mean()
+        lost, seen = np.count_nonzero(near & ~selection_mask(result)), int(near.sum())
+        covered = decided.mean()
     return lost, seen, float(covered)
 
 
@@ -154,7 +156,7 @@ def guaranteed(kind: str, seed: int) -> tuple[bool, int]:
         y = plant(kind, X, noise(kind, n, rng), 0.16)
     plan = partial(Plan.guaranteed, n, X.shape[1], None, 0.15)
     result = screen(X, y, lambda design: plan(design=design), random_state=seed, n_jobs=1, progress=False)
-    lost = (correlations(X, y) >= 0.15) & ~result.support
+    lost = (correlations(X, y) >= 0.15) & ~selection_mask(result)
     return bool(lost.any()), result.cells_read
 
 
@@ -180,7 +182,7 @@ def loses(X: np.ndarray, y: np.ndarray, minimum: float, sampling: str, seed: int
         progress=False,
     )
     result = result[0] if several else result
-    lost = (correlations(X, y) >= minimum) & ~result.support
+    lost = (correlations(X, y) >= minimum) & ~selection_mask(result)
     return bool(lost.any()) or result.detection_floor() > minimum, result.cells_read
 
 
@@ -381,7 +383,7 @@ def unequal_losses(response: str, spread: str, missing: float, seeds: range) -> 
             exact = Plan.exact(N, N_PLANTED, N_PLANTED)
             r = np.abs(screen(X[:, :N_PLANTED], y, exact, n_jobs=1, progress=False, **options).scores)
             near = (r >= floor) & (r < 1.15 * floor) & ~np.isin(np.arange(N_PLANTED), result.undecided)
-            lost = np.count_nonzero(near & ~result.support[:N_PLANTED])
+            lost = np.count_nonzero(near & ~selection_mask(result)[:N_PLANTED])
             lines.append((k, lost, near.sum(), floor))
     return np.array(lines, float)
 

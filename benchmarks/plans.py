@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from banditsis import Plan, screen
+from banditsis.results.evidence import selection_mask
 from designs import DESIGNS, Generated, correlations, make_graded
 
 N, P, D = 1000, 2000, 144
@@ -49,7 +50,7 @@ def all_kept(job):
                 result = screen(
                     X, y, plan, random_state=1000 * seed + draw, n_jobs=1, progress=False, sampling="uniform"
                 )
-                kept[key] += result.support[active].all() / (2 * len(seeds))
+                kept[key] += selection_mask(result)[active].all() / (2 * len(seeds))
     return name, kept
 
 
@@ -69,9 +70,9 @@ def near_the_floor(job):
             )
             floor = result.detection_floor()
             near = (r >= floor) & (r < 1.06 * floor)
-            lost += np.count_nonzero(near & ~result.support)
+            lost += np.count_nonzero(near & ~selection_mask(result))
             seen += np.count_nonzero(near)
-            failed += bool((r[~result.support] >= result.detection_floor(simultaneous=True)).any())
+            failed += bool((r[~selection_mask(result)] >= result.detection_floor(simultaneous=True)).any())
     return kind, n, lost, seen, failed, sets * draws
 
 
@@ -106,7 +107,7 @@ def guarantee(job):
             result = screen(
                 X, y, plan, random_state=1000 * seed + draw, n_jobs=1, progress=False, sampling="uniform"
             )
-            failed += bool((r[~result.support] >= minimum).any())
+            failed += bool((r[~selection_mask(result)] >= minimum).any())
             cells += result.fraction_read / (sets * draws)
     return kind, failed, sets * draws, cells
 
@@ -122,7 +123,7 @@ def cells_by_size(_):
             screen(source, source.y, plan, random_state=s, progress=False, sampling="uniform")
             for s in range(3)
         ]
-        assert all(result.support[:10].all() for result in runs)
+        assert all(selection_mask(result)[:10].all() for result in runs)
         cells.append(np.mean([result.cells_read for result in runs]))
     return cells[1] / cells[0]
 
@@ -139,7 +140,7 @@ def large(_):
             screen(source, source.y, plan, random_state=s, progress=False, sampling="uniform")
             for s in range(6)
         ]
-        kept.append(np.mean([result.support[:20] for result in runs]))
+        kept.append(np.mean([selection_mask(result)[:20] for result in runs]))
     return kept
 
 

@@ -15,6 +15,7 @@ import dcor
 import numpy as np
 
 from banditsis import SIS, BanditSIS, Plan, screen
+from banditsis.results.evidence import has_pvalues, selection_mask
 from reporting import Figure, at_least, replace_between
 from timing import interleaved
 
@@ -157,7 +158,7 @@ def truths(replications: int, n: int = 2_000, p: int = 1_000, d: int = 100) -> d
         for truth, (model, active, _) in TRUTHS.items():
             for name in STATISTICS:
                 result = screen(X, model(X, noise), plan, statistic=name)
-                shares[truth][name] += result.support[:active].all() / replications
+                shares[truth][name] += selection_mask(result)[:active].all() / replications
     return shares
 
 
@@ -232,7 +233,7 @@ def null_pvalues(small: bool) -> Iterator[Figure]:
     X, y = rng.standard_normal((n, p), dtype=np.float32), rng.standard_normal(n)
     for name in REFERENCES:
         result = screen(X, y > 0 if name == "mv" else y, Plan.exact(n, p, 10), statistic=name)
-        if result.has_pvalues:
+        if has_pvalues(result):
             label = f"`{name}`: p-values of {p:,} null features, Kolmogorov's test of uniformity"
             yield at_least(label, kstest(result.pvalues, "uniform").pvalue, 0.01)
 

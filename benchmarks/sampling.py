@@ -19,6 +19,7 @@ import numpy as np
 from banditsis import Plan, datasets, screen
 from banditsis.engine.design import find_strata
 from banditsis.engine.sampling import N_STRATA
+from banditsis.results.evidence import selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource
@@ -51,14 +52,14 @@ def keeps_all(model: int, seed: int) -> dict[tuple[str, float], bool]:
     kept = {}
     run = partial(screen, X, y, random_state=seed, n_jobs=1, progress=False)
     for alpha in (1.5, 1.1):
-        kept["printed", alpha] = run(as_printed(alpha)).support[active].all()
-        kept["published", alpha] = run(as_published(alpha)).support[active].all()
+        kept["printed", alpha] = selection_mask(run(as_printed(alpha)))[active].all()
+        kept["published", alpha] = selection_mask(run(as_published(alpha)))[active].all()
     for share in SHARES:
         cells = int(share * as_printed(1.5).cells)
         for sampling in ("uniform", "stratified"):
             plan = partial(Plan.optimal, N, P, D, cells)
             result = run(lambda design, plan=plan: plan(design=design), sampling=sampling)
-            kept[sampling, share] = result.support[active].all()
+            kept[sampling, share] = selection_mask(result)[active].all()
     return kept
 
 

@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from banditsis.core.arrays import Floats, Indices
 from banditsis.datasets import make_m1
 from banditsis.plans.plan import Plan
+from banditsis.results.evidence import selection_mask
 from banditsis.results.result import ScreeningResult
 from banditsis.show.plots import reading_map
 from banditsis.show.style import BLUE, UNREAD
@@ -57,7 +58,7 @@ def tabulate(results: list[ScreeningResult], active: Indices) -> list[Row]:
             "feature": int(j) + 1,
             "active": int(j in active),
             "correlation": round(float(result.scores[j]), 6),
-            "kept": int(result.support[j]),
+            "kept": int(selection_mask(result)[j]),
         }
         for k, result in enumerate(results)
         for j in np.flatnonzero(result.last_round == k)
@@ -88,7 +89,7 @@ def _draw_round(axis: Any, result: ScreeningResult, k: int, largest: float) -> N
     for top, bottom, colour in response:
         axis.fill_between([-2, -1], top, bottom, linewidth=0, facecolor=colour)
     read_now = result.last_round == k
-    for dropped, style in ((~read_now, DROPPED), (read_now & ~result.support, DROPPED_NOW)):
+    for dropped, style in ((~read_now, DROPPED), (read_now & ~selection_mask(result), DROPPED_NOW)):
         for j in np.flatnonzero(dropped):
             axis.fill_between([j, j + 1], 0, n, linewidth=0, **style)
     axis.hlines(range(n + 1), -2, -1, color="white", linewidth=0.4)

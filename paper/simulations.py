@@ -10,6 +10,7 @@ import numpy as np
 from banditsis import datasets
 from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.plans.plan import Plan
+from banditsis.results.evidence import selection_mask
 from banditsis.results.result import ScreeningResult
 from banditsis.screening import screen
 from paper.published import N_ACTIVE, N_FEATURES, N_ROWS
@@ -62,7 +63,7 @@ def run_plan(
 
 def selects_all(result: ScreeningResult, active: Indices) -> bool:
     """Whether all active features were selected."""
-    return bool(result.support[active].all())
+    return bool(selection_mask(result)[active].all())
 
 
 def minimum_size(result: ScreeningResult, active: Indices) -> int:
@@ -70,7 +71,7 @@ def minimum_size(result: ScreeningResult, active: Indices) -> int:
 
     If no active feature was dropped, S is the number of selected features.
     """
-    dropped = active[~result.support[active]]
+    dropped = active[~selection_mask(result)[active]]
     if dropped.size == 0:
         return len(result.selected)
     return result.rounds[int(result.last_round[dropped].min())].n_features

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from banditsis import SIS, BanditSIS, IterativeSIS, build_index, open_source
 from banditsis.plans import ALL_ROWS_READ
+from banditsis.results.evidence import has_pvalues
 
 REPEATED = "the default number of features depends on the number of rows, not on their weights"
 
@@ -199,7 +200,7 @@ def test_all_rows_are_read_by_default_where_that_is_as_fast():
         small = BanditSIS(5, random_state=0, n_jobs=n_jobs).fit(X, y).result_
         assert ALL_ROWS_READ in small.notes
         np.testing.assert_array_equal(small.scores, SIS(5).fit(X, y).result_.scores)
-        assert small.has_pvalues
+        assert has_pvalues(small)
         assert set(small.associated.tolist()) == {3, 8}
     found = BanditSIS(fdr=0.05, random_state=0).fit(X, y).result_
     np.testing.assert_array_equal(found.selected, SIS(fdr=0.05).fit(X, y).result_.selected)

@@ -16,6 +16,7 @@ from scipy import sparse
 
 import files
 from banditsis import Plan, open_source, screen
+from banditsis.results.evidence import has_pvalues
 
 GOLDEN = Path(__file__).with_name("golden.json")
 N, P, D = 400, 12, 4
@@ -116,7 +117,7 @@ def describe(result):
     return {
         "selected": result.selected.tolist(),
         "scores": [float(f"{score:.13g}") for score in result.scores],
-        "log10_pvalues": [float(f"{p:.11g}") for p in result.log10_pvalues] if result.has_pvalues else None,
+        "log10_pvalues": [float(f"{p:.11g}") for p in result.log10_pvalues] if has_pvalues(result) else None,
         "floor": float(f"{result.detection_floor():.12g}") if has_floor else None,
         "cells_read": result.cells_read,
     }

@@ -7,6 +7,7 @@ import pytest
 
 from banditsis import SIS, Plan, open_source, screen
 from banditsis.engine.sampling import Strata
+from banditsis.results.evidence import selection_mask
 from reference import correlations, paper_algorithm
 
 rng = np.random.default_rng(7)
@@ -46,7 +47,7 @@ def test_the_trace():
     assert tuple(r.cells for r in result.rounds) == plan.cells_by_step
     assert result.cells_read == plan.cells
     for k, r in enumerate(result.rounds):
-        dropped = np.abs(result.scores[(result.last_round == k) & ~result.support])
+        dropped = np.abs(result.scores[(result.last_round == k) & ~selection_mask(result)])
         assert len(dropped) == r.n_features - r.n_kept
         assert dropped.max() <= r.cutoff
     assert np.abs(result.scores[result.selected]).min() == result.rounds[-1].cutoff

@@ -11,6 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, ScreeningResults, screen
+from banditsis.results.evidence import is_exact
 from banditsis.results.sentences import describe_answer
 
 N, P, SIGNALS = 2000, 5000, 10
@@ -103,7 +104,7 @@ def test_a_budget_limits_what_can_be_discovered():
     assert describe_answer(few).endswith(sentence)
     assert sentence in str(few).replace("\n  ", " ")
     slow = BanditSIS(fdr=0.05, budget=0.9, random_state=0).fit(X, y).result_
-    assert slow.is_exact
+    assert is_exact(slow)
     assert len(slow.selected) == len(SIS(fdr=0.05).fit(X, y).result_.selected) > 100
     assert "tested" not in describe_answer(slow)
 

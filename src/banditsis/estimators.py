@@ -37,6 +37,7 @@ from banditsis.formats.opening import is_sparse, open_features, open_source
 from banditsis.plans import check_exclusive, make_plan
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import Plan, default_size
+from banditsis.results.evidence import selection_mask
 from banditsis.results.result import ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
 from banditsis.screening import screen
@@ -184,7 +185,7 @@ class Screener(SelectorMixin, BaseEstimator):
 
     def _get_support_mask(self) -> Array:
         """The features that were selected for any response."""
-        return np.asarray(np.any([result.support for result in self._results], axis=0))
+        return np.asarray(np.any([selection_mask(result) for result in self._results], axis=0))
 
     def transform(self, X: Any) -> Any:
         """Keep the selected columns of X.

@@ -15,6 +15,7 @@ from banditsis.engine.sampling import Strata
 from banditsis.plans.detection_floor import MIN_INFORMATIVE
 from banditsis.plans.keeping import KeepRule
 from banditsis.plans.plan import Step
+from banditsis.results.evidence import selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import Pearson
 from banditsis.statistics.linear import squared_influence
@@ -293,6 +294,6 @@ def test_what_the_floor_covers_is_kept(share, sampling):
         covered = np.ones(120, bool)
         covered[result.undecided] = False
         near = (r >= floor) & (r < 1.3 * floor) & covered
-        lost += np.count_nonzero(near & ~result.support)
+        lost += np.count_nonzero(near & ~selection_mask(result))
         seen += np.count_nonzero(near)
     assert lost <= 0.05 * seen + 3 * np.sqrt(0.05 * max(seen, 1))

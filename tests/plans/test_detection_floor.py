@@ -16,6 +16,7 @@ from banditsis.plans.detection_floor import (
     null_shares,
     sampling_variance,
 )
+from banditsis.results.evidence import selection_mask
 from banditsis.show.report.text import reliability
 from reference import correlations, simulate
 
@@ -67,7 +68,7 @@ def test_a_feature_at_the_floor_is_lost_at_most_one_time_in_twenty(kind):
             result = screen(X, y, PLAN, random_state=100 * seed + draw, **options)
             floor = result.detection_floor()
             near = (r >= floor) & (r < 1.08 * floor)
-            lost += np.count_nonzero(near & ~result.support)
+            lost += np.count_nonzero(near & ~selection_mask(result))
             seen += np.count_nonzero(near)
     assert seen > 100
     assert lost / seen < 0.05 + 3.5 * math.sqrt(0.05 * 0.95 / seen)
@@ -82,7 +83,7 @@ def test_all_features_at_once():
         result = screen(X, y, PLAN, random_state=seed)
         floor = result.detection_floor(simultaneous=True)
         assert floor > result.detection_floor()
-        lost += bool((r[~result.support] >= floor).any())
+        lost += bool((r[~selection_mask(result)] >= floor).any())
     assert lost <= 6  # 2 expected at most
     e = error_level(0.95, True, 40)
     assert 40 * e / (1 - e) == pytest.approx(0.05)

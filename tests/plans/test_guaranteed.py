@@ -10,6 +10,7 @@ from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.sampling import Strata
 from banditsis.plans import make_plan
 from banditsis.plans.design import SamplingDesign
+from banditsis.results.evidence import selection_mask
 from reference import correlations, simulate
 
 
@@ -23,7 +24,7 @@ def test_nothing_at_or_above_the_minimum_is_lost(kind):
     lost = fraction = 0
     for seed in range(20):
         result = screen(X, y, plan, random_state=seed)
-        lost += bool((r[~result.support] >= 0.15).any())
+        lost += bool((r[~selection_mask(result)] >= 0.15).any())
         fraction += result.fraction_read / 20
         assert (np.abs(result.scores[result.selected]) >= 0.14).all()
     assert lost <= 10
@@ -177,7 +178,7 @@ def test_the_scale_of_features_is_not_known_from_few_rows():
     assert (np.abs(correlations(X[:, :4], y)) >= 0.1).all()
     plan = Plan.guaranteed(n, 60, None, 0.1, 0.9, design=SamplingDesign((n - 1, 1), (0.1, 2000.0)))
     assert plan.steps[0].n_rows < 100
-    lost = sum(not screen(X, y, plan, random_state=seed).support[:4].all() for seed in range(10))
+    lost = sum(not selection_mask(screen(X, y, plan, random_state=seed))[:4].all() for seed in range(10))
     assert lost <= 2
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from banditsis import Plan, ScreeningResult, ScreeningResults, screen
+from banditsis import Plan, ScreeningResult, ScreeningResults, plots, screen
 from banditsis.sources.array import ArraySource
 
 rng = np.random.default_rng(3)
@@ -233,6 +233,6 @@ def test_a_lone_surrogate_in_a_name(result, tmp_path):
     assert shown in str(odd)
     str(odd).encode()
     odd.to_html(tmp_path / "report.html")
-    odd.plot()
+    plots.scores(odd)
     pyplot.savefig(tmp_path / "plot.svg")
     pyplot.close("all")

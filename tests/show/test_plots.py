@@ -173,16 +173,10 @@ def test_manhattan(result):
         plots.manhattan(result, chromosomes=[1, 2, 3])
 
 
-def test_plot_has_both(result):
-    """The features come first, then the rounds, or all p-values if there is only one round."""
-    left, right = result.plot()
-    assert left.figure is right.figure
-    assert left.get_title().startswith("6 selected features\n2 of 6 clearly associated")
-    assert "detection floor" in right.get_title()
-    left, right = screen(X, Y, Plan.exact(3000, 80, 60)).plot()
-    assert left.get_title().startswith("the best 40 of 60")
-    assert "log" in right.get_ylabel()
-    assert drawn(right)
+def test_titles(result):
+    assert plots.scores(result).get_title().startswith("6 selected features\n2 of 6 clearly associated")
+    assert plots.scores(result, max_features=4).get_title().startswith("the best 4 of 6")
+    assert "detection floor" in plots.funnel(result).get_title()
 
 
 def linked_result():
@@ -248,7 +242,7 @@ def test_any_size(n_rounds, n_selected):
     mine = plt.subplots(layout="constrained")[1]  # axes of the caller
     for draw in (plots.manhattan, plots.funnel, plots.scores, plots.reading_map):
         assert draw(result, mine) is mine
-    for axes in (*result.plot(), plots.reading_map(result)):
+    for axes in (plots.scores(result), plots.funnel(result), plots.reading_map(result)):
         assert drawn(axes)
         width, height = axes.figure.get_size_inches()
         assert width < 16
@@ -260,14 +254,14 @@ def test_without_matplotlib(result, monkeypatch):
     for name in ("matplotlib", "matplotlib.pyplot"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'banditsis\[plots\]'"):
-        result.plot()
+        plots.scores(result)
     assert result.to_html()
     assert result._repr_html_()
 
 
 def test_awkward_names(result):
     odd = replace(result, names=(AWKWARD * 12)[:80])
-    axes = odd.plot()[0]
+    axes = plots.scores(odd)
     assert drawn(axes)
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert len(set(labels)) == 6

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, build_index, open_source, screen
-from banditsis.results.evidence import About, Evidence
+from banditsis.results.evidence import About, Evidence, selection_mask
 from banditsis.results.features import describe_features
 from banditsis.results.sentences import describe_answer, describe_floor
 from banditsis.show.report import render
@@ -353,7 +353,7 @@ def test_long_lists_are_cut(result):
     assert "20 of 60 features" in text
     few = render([result], max_listed=4)
     assert Page(few).features["selected"] == 4
-    scores = np.where(result.support, result.scores, np.nan)  # those of the others are not known
+    scores = np.where(selection_mask(result), result.scores, np.nan)  # those of the others are not known
     assert "contains 6 of 60 features" in replace(result, scores=scores).to_html()
 
 

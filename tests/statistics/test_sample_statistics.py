@@ -14,6 +14,7 @@ from sklearn.base import clone
 from banditsis import SIS, BanditSIS, Plan, ScreeningResult, screen
 from banditsis.engine.sampling import Strata
 from banditsis.kernels.sorting import argsort, make_scratch
+from banditsis.results.evidence import selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import SampleStatistic, find_statistic
 from banditsis.statistics.null_distributions import permutation_null, rank_kurtosis
@@ -513,7 +514,7 @@ def test_chatterjee_keeps_the_largest_not_the_most_negative(adaptive):
     result = screen(X, y, plan, statistic="chatterjee", random_state=0)
     last = result.last_round == len(result.rounds) - 1
     assert result.scores[result.selected].min() == result.rounds[-1].cutoff
-    assert result.scores[result.selected].min() >= result.scores[last & ~result.support].max()
+    assert result.scores[result.selected].min() >= result.scores[last & ~selection_mask(result)].max()
     assert (np.diff(result.scores[result.selected]) <= 0).all()
     np.testing.assert_array_equal(np.argsort(result.ranking)[:20], result.selected)
     back = ScreeningResult.from_json(result.to_json())

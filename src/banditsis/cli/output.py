@@ -24,6 +24,7 @@ from banditsis.core.formatting import (
 )
 from banditsis.core.validation import find_missing
 from banditsis.results import sentences
+from banditsis.results.evidence import is_exact
 from banditsis.results.features import LEAKAGE, Features, list_features
 from banditsis.results.result import ScreeningResult
 from banditsis.results.several import ScreeningResults
@@ -94,9 +95,9 @@ def _describe_run(result: ScreeningResult, seconds: float, verbose: bool) -> lis
     lines = [sentences.describe_run(result), inflation]
     if not verbose:
         return lines
-    seed = "" if result.is_exact else f", seed {result.parameters['seed']}"
+    seed = "" if is_exact(result) else f", seed {result.parameters['seed']}"
     plan = f"plan {result.parameters['plan']!r} took {format_duration(seconds)}{seed}."
-    floor = sentences.describe_floor(result) if result.is_exact else ""
+    floor = sentences.describe_floor(result) if is_exact(result) else ""
     return [*lines, plan, sentences.describe_sampling(result), floor]
 
 

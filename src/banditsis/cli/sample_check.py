@@ -23,6 +23,7 @@ from banditsis.cli.terminal import (
 from banditsis.core.formatting import LINE_WIDTH, count, format_score, format_share, short_labels, wrap
 from banditsis.formats.opening import local_path
 from banditsis.plans.plan import Plan
+from banditsis.results.evidence import is_exact
 from banditsis.results.output import to_finite
 from banditsis.results.sample_check import SampleCheck
 from banditsis.results.sentences import floor_condition
@@ -91,7 +92,7 @@ def to_record(check: SampleCheck) -> dict[str, Any]:
         "n_missed": len(check.missed),
         "sample_detection_floor": check.floor,
         "fraction_read": check.found.fraction_read,
-        "is_exact": check.found.is_exact,
+        "is_exact": is_exact(check.found),
         "features": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
     }
 
@@ -159,7 +160,7 @@ def _describe_floor(check: SampleCheck) -> str:
 def _describe_cost(check: SampleCheck) -> str:
     """How much was read to find the features of all rows, and what that may have missed."""
     found, share = check.found, format_share(check.n_rows / check.found.n_rows)
-    if found.is_exact:
+    if is_exact(found):
         return "All rows were read, so scores and ranks over all rows are exact."
     floor = (
         "" if found.evidence.no_floor_reason else f" Its detection floor is {found.detection_floor():.4f}."

@@ -10,8 +10,9 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, are_distinct_integers, spread
 from banditsis.engine.runs import Run
+from banditsis.results.evidence import selection_mask, strength_of
 from banditsis.results.features import LEAKAGE
-from banditsis.results.result import ScreeningResult, strength_of
+from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MIN_PRESENT
 
@@ -72,7 +73,7 @@ def _find_separating(result: ScreeningResult, source: Source, y: Array) -> list[
         return []
     if _separation(source.read(rows, np.sort(chosen)), y[rows]).max() < NEARLY:  # as nearly always
         return []
-    strength = np.where(result.support, -np.inf, np.nan_to_num(strength_of(result)))
+    strength = np.where(selection_mask(result), -np.inf, np.nan_to_num(strength_of(result)))
     others = np.argsort(-strength, kind="stable")[: min(MAX_CHECKED, strength.size) - chosen.size]
     features, rows = np.sort(np.append(chosen, others)), spread(slice(0, len(y)), MAX_ROWS)
     if len(np.unique(y[rows])) != 2:

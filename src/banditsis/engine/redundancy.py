@@ -10,7 +10,8 @@ import numpy as np
 from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, count_rows
 from banditsis.core.formatting import count
 from banditsis.core.parallel import one_blas_thread
-from banditsis.results.result import ScreeningResult, strength_of
+from banditsis.results.evidence import strength_of
+from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 
 #: Screening keeps this many times the features to choose, at least and at most so many.

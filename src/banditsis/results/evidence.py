@@ -116,6 +116,36 @@ def strength(scores: Floats, one_sided: bool) -> Floats:
     return scores if one_sided else np.abs(scores)
 
 
+def is_exact(result: ScreeningResult) -> bool:
+    """Whether every row of every feature was read."""
+    return result.rounds[0].n_rows >= result.n_rows
+
+
+def selection_mask(result: ScreeningResult) -> Array:
+    """Mask of the selected features."""
+    mask = np.zeros(result.n_features, dtype=bool)
+    mask[result.selected] = True
+    return mask
+
+
+def find_tested(result: ScreeningResult) -> Array:
+    """Mask of the features that have a p-value: no feature was selected by the rows that test it."""
+    last, evidence = len(result.rounds) - 1, result.evidence
+    tested = np.asarray(result.last_round == last)
+    is_biased = result.rounds[last].n_rows < result.n_rows and (last > 0 or evidence.by_evidence)
+    return np.zeros_like(tested) if is_biased or evidence.null_distribution is None else tested
+
+
+def has_pvalues(result: ScreeningResult) -> bool:
+    """Whether there are p-values."""
+    return bool(find_tested(result).any())
+
+
+def strength_of(result: ScreeningResult) -> Floats:
+    """The values that features are ranked by."""
+    return strength(result.scores, result.evidence.one_sided)
+
+
 def transform(result: ScreeningResult) -> tuple[Floats, Floats, Floats, Floats]:
     """Fisher's transformation of the correlations of the selected features, and their standard errors.
 

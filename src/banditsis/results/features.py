@@ -10,6 +10,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.formatting import encodable, format_pvalue, format_score, short_labels
+from banditsis.results.evidence import has_pvalues
 from banditsis.statistics.null_distributions import adjust_pvalues
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
     if result.evidence.no_interval_reason is None:
         low, high = result.interval().T
         columns |= {"low": of_selected(low), "high": of_selected(high)}
-    if result.has_pvalues:
+    if has_pvalues(result):
         pvalues = result.log10_pvalues
         for name, log10 in (("pvalue", pvalues), ("adjusted_pvalue", adjust_pvalues(pvalues))):
             columns |= {name: 10.0 ** log10[chosen], f"log10_{name}": log10[chosen]}

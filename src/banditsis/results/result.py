@@ -14,7 +14,18 @@ from banditsis.core.formatting import LINE_WIDTH, count, format_duration, printa
 from banditsis.core.validation import check_choice, check_real
 from banditsis.plans.detection_floor import detection_floor, error_level
 from banditsis.results import sentences
-from banditsis.results.evidence import ERROR_RATE, About, Evidence, Round, find_limits, is_clear, strength
+from banditsis.results.evidence import (
+    ERROR_RATE,
+    About,
+    Evidence,
+    Round,
+    find_limits,
+    find_tested,
+    has_pvalues,
+    is_clear,
+    selection_mask,
+    strength_of,
+)
 from banditsis.results.features import LEAKAGE, Features, describe_features, list_features
 from banditsis.results.output import Output, decode, parse
 from banditsis.statistics import STATISTICS
@@ -124,26 +135,14 @@ class ScreeningResult(Output):
         """Duration of all rounds."""
         return sum(r.seconds for r in self.rounds)
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether every row of every feature was read."""
-        return self.rounds[0].n_rows >= self.n_rows
-
     @cached_property
     def ranking(self) -> Indices:
         """Rank of every feature, from 1: by the last round it survived, then by score."""
-        order = np.lexsort((-strength_of(self), -self.last_round.astype(np.intp), ~self.support))
+        order = np.lexsort((-strength_of(self), -self.last_round.astype(np.intp), ~selection_mask(self)))
         ranks = np.empty(self.n_features, dtype=np.intp)
         ranks[order] = np.arange(1, self.n_features + 1)
         ranks[self.selected] = np.arange(1, len(self.selected) + 1)
         return ranks
-
-    @property
-    def support(self) -> Array:
-        """Mask of the selected features."""
-        mask = np.zeros(self.n_features, dtype=bool)
-        mask[self.selected] = True
-        return mask
 
     def name(self, feature: int) -> str:
         """Name of a feature."""
@@ -159,23 +158,10 @@ class ScreeningResult(Output):
         """The table of the selected features, best first, which all outputs show."""
         return describe_features(self, self.selected)
 
-    @property
-    def _tested(self) -> Array:
-        """Mask of the features that have a p-value: no feature was selected by the rows that test it."""
-        last = len(self.rounds) - 1
-        if self.rounds[last].n_rows < self.n_rows and (last > 0 or self.evidence.by_evidence):
-            return np.zeros(self.n_features, dtype=bool)
-        return np.asarray(self.last_round == last)
-
-    @property
-    def has_pvalues(self) -> bool:
-        """Whether there are p-values."""
-        return self.evidence.null_distribution is not None and bool(self._tested.any())
-
     @cached_property
     def log10_pvalues(self) -> Floats:
         """Decimal logarithms of :attr:`pvalues`, accurate far below 1e-300."""
-        tested = self._tested
+        tested = find_tested(self)
         null = self.evidence.null_distribution
         if null is None or not tested.any():
             if self.evidence.no_pvalues_reason is not None:
@@ -253,7 +239,7 @@ class ScreeningResult(Output):
         """
         if "fdr" in self.parameters:
             return self.selected
-        if self.has_pvalues:
+        if has_pvalues(self):
             if np.isnan(self.log10_pvalues[self.selected]).any():  # they were not checked
                 return None
             rejected = set(self.select(ERROR_RATE, "holm").tolist())
@@ -346,16 +332,6 @@ class ScreeningResult(Output):
         table = list_features(self, all_features)
         return pd.DataFrame({k: v.tolist() if v.dtype == object else v for k, v in table.columns.items()})
 
-    def plot(self) -> Any:
-        """Draw the best features, and beside them the rounds; return the two Axes. Needs Matplotlib.
-
-        If all rows were read, there is only one round, and the p-values of all features are drawn instead.
-        More plots, each on Axes of your choice: :mod:`banditsis.show.plots`.
-        """
-        from banditsis.show.plots import plot  # needs Matplotlib
-
-        return plot(self)
-
     def __str__(self) -> str:
         lines = [
             sentences.describe_best(self),
@@ -377,11 +353,6 @@ class ScreeningResult(Output):
     def from_json(cls, text: str) -> ScreeningResult:
         """Read what :meth:`to_json` wrote; the result is equal in every field."""
         return decode(cls, parse(text))
-
-
-def strength_of(result: ScreeningResult) -> Floats:
-    """The values that features are ranked by."""
-    return strength(result.scores, result.evidence.one_sided)
 
 
 def keep_significant(result: ScreeningResult, fdr: float) -> ScreeningResult:

@@ -8,6 +8,7 @@ import numpy as np
 
 from banditsis.core.formatting import count, format_share, round_share, to_single_line
 from banditsis.plans.detection_floor import MIN_INFORMATIVE
+from banditsis.results.evidence import has_pvalues, is_exact
 from banditsis.results.features import LEAKAGE
 from banditsis.statistics import STATISTICS
 
@@ -65,14 +66,14 @@ def describe_answer(result: ScreeningResult) -> str:
 
 def describe_inflation(result: ScreeningResult) -> str:
     """The genomic inflation factor, if every feature has a p-value."""
-    if not result.has_pvalues or np.isnan(result.log10_pvalues).any():
+    if not has_pvalues(result) or np.isnan(result.log10_pvalues).any():
         return ""
     return f"genomic inflation factor λ = {result.genomic_inflation:.3f}."
 
 
 def describe_run(result: ScreeningResult) -> str:
     """How much was read, which features have gaps, and what a sample could miss."""
-    floor = "" if result.is_exact else describe_floor(result).replace("\n", " ")
+    floor = "" if is_exact(result) else describe_floor(result).replace("\n", " ")
     parts = sentence(describe_reading(result)), describe_gaps(result), sentence(floor)
     return " ".join(filter(None, parts))
 
@@ -91,7 +92,7 @@ def describe_response(result: ScreeningResult) -> str:
 def describe_reading(result: ScreeningResult) -> str:
     """How much was read."""
     share = format_share(result.fraction_read)
-    read = "all rows were read." if result.is_exact else f"{share} of the cells were read."
+    read = "all rows were read." if is_exact(result) else f"{share} of the cells were read."
     return next((note for note in result.notes if note.startswith("all rows were read")), read)
 
 
@@ -101,7 +102,7 @@ def describe_gaps(result: ScreeningResult) -> str:
         return ""
     missing = 1 - result.evidence.present / result.features["rows_read"]
     n, most = int(np.count_nonzero(missing > 0)), round_share(float(missing.max(initial=0.0)))
-    rows, have = "rows" if result.is_exact else "rows read", "has" if n == 1 else "have"
+    rows, have = "rows" if is_exact(result) else "rows read", "has" if n == 1 else "have"
     return f"{count(n, 'feature')} {have} missing values, in up to {most} of the {rows}." if n else ""
 
 
@@ -136,7 +137,7 @@ def describe_floor(result: ScreeningResult) -> str:
         return _describe_certificate(result, evidence.reach)
     floor = f"detection floor: {result.detection_floor():.4f}"
     kept = f"one of the {evidence.n_candidates:,} candidates" if evidence.n_candidates else "kept"
-    if result.is_exact:
+    if is_exact(result):
         return f"{floor}; every row was read, so every feature above it was {kept}."
     size = "|score|" if result.parameters.get("missing") == "pairwise" else "|r|"
     probability = f"with probability 95%{floor_condition(result)}"

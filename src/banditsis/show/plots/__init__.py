@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from banditsis.core.arrays import Floats, Indices
 from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_choice
-from banditsis.results.result import ScreeningResult, strength_of
-from banditsis.show.plots.features import MAX_LARGE_NAMES, manhattan, qq, sample_check, scores
+from banditsis.results.evidence import is_exact, strength_of
+from banditsis.results.result import ScreeningResult
+from banditsis.show.plots.features import manhattan, qq, sample_check, scores
 from banditsis.show.style import RED, SKY, UNREAD, add_legend_below, new_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["funnel", "manhattan", "plot", "qq", "reading_map", "sample_check", "scores"]
+__all__ = ["funnel", "manhattan", "qq", "reading_map", "sample_check", "scores"]
 
 #: Maximum number of columns in a reading map; with more features, several share a column.
 MAX_COLUMNS = 500
-
-
-def plot(result: ScreeningResult) -> Any:
-    """Plot the best 40 features, and the rounds or all p-values; see :meth:`ScreeningResult.plot`."""
-    n_lines = max(len(result.rounds) + 1, min(len(result.selected), MAX_LARGE_NAMES))
-    both = new_axes(12, max(3.2, 1.7 + 0.26 * n_lines), ncols=2)
-    scores(result, both[0], max_features=MAX_LARGE_NAMES)
-    if result.is_exact and result.has_pvalues:
-        manhattan(result, both[1]).set_title("")
-    else:
-        funnel(result, both[1])
-    return both
 
 
 def funnel(result: ScreeningResult, axes: Axes | None = None) -> Axes:
@@ -76,7 +65,7 @@ def funnel(result: ScreeningResult, axes: Axes | None = None) -> Axes:
     add_legend_below(axes)
     floor = "not available"
     if result.evidence.no_floor_reason is None:
-        floor = f"{result.detection_floor():.3g} ({'all rows read' if result.is_exact else '95%'})"
+        floor = f"{result.detection_floor():.3g} ({'all rows read' if is_exact(result) else '95%'})"
     axes.set_title(f"{_describe_reading(result)}\ndetection floor: {floor}", fontsize=10)
     return axes
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import count, short_labels, shorten
-from banditsis.results.result import ScreeningResult, strength_of, varied_log10_pvalues
+from banditsis.results.evidence import has_pvalues, strength_of
+from banditsis.results.result import ScreeningResult, varied_log10_pvalues
 from banditsis.results.sample_check import SampleCheck
 from banditsis.results.sentences import describe_answer
 from banditsis.show import style
@@ -118,7 +119,7 @@ def manhattan(
     axes = axes or style.new_axes(10, 4.2)
     chromosomes = result.annotations.get("chromosome") if chromosomes is None else chromosomes
     groups, x, order = _place_features(result.n_features, chromosomes)
-    heights = _minus_log10(result.log10_pvalues) if result.has_pvalues else strength_of(result)
+    heights = _minus_log10(result.log10_pvalues) if has_pvalues(result) else strength_of(result)
     for parity, colour in enumerate((BLUE, SKY)):
         chosen = (groups % 2 == parity) & np.isfinite(heights)
         axes.scatter(x[chosen], heights[chosen], s=6, color=colour, linewidths=0, rasterized=True)
@@ -126,7 +127,7 @@ def manhattan(
     known = "selected" if result.associated is None else style.evidence_labels(result)["signal"]
     ring: dict[str, Any] = {"facecolors": "none", "edgecolors": RED, "linewidths": 1.2, "label": known}
     axes.scatter(x[clear], heights[clear], s=26, **ring)
-    if result.has_pvalues:
+    if has_pvalues(result):
         threshold = np.log10(result.n_features / 0.05)
         axes.axhline(threshold, color=RED, linestyle="--", linewidth=1.2, label="0.05 / p (Bonferroni)")
     if chromosomes is None:
@@ -135,7 +136,7 @@ def manhattan(
         middles = [float(x[groups == k].mean()) for k in range(len(order))]
         axes.set_xticks(middles, short_labels(order, 12), parse_math=False, fontsize=8)
         axes.set_xlabel("chromosome")
-    axes.set_ylabel(LOG_P if result.has_pvalues else "score" if result.evidence.one_sided else "|score|")
+    axes.set_ylabel(LOG_P if has_pvalues(result) else "score" if result.evidence.one_sided else "|score|")
     axes.set_ylim(bottom=min(0.0, float(np.nanmin(heights, initial=0.0))))
     style.tidy(axes)
     axes.grid(visible=False, axis="x")

@@ -9,6 +9,7 @@ from typing import Any
 from banditsis.core.formatting import ROUND_HEADS, count, format_duration, format_share, round_rows, shorten
 from banditsis.plans.plan import TABLE_HEADS, Plan
 from banditsis.results import sentences
+from banditsis.results.evidence import has_pvalues, is_exact
 from banditsis.results.result import ScreeningResult
 from banditsis.results.several import ScreeningResults, describe_size
 from banditsis.show.report.tables import (
@@ -104,7 +105,7 @@ def settings(result: ScreeningResult) -> str:
 def reliability(result: ScreeningResult) -> list[str]:
     """What the result guarantees, what it does not, and its notes."""
     lines = [sentences.describe_sampling(result), sentences.describe_floor(result)]
-    if result.evidence.no_floor_reason is None and not result.is_exact:
+    if result.evidence.no_floor_reason is None and not is_exact(result):
         floor, condition = result.detection_floor(simultaneous=True), sentences.floor_condition(result)
         lines.append(f"With probability 95%, no feature with |r| ≥ {floor:.4f} was dropped{condition}.")
     if result.evidence.no_interval_reason is not None:
@@ -114,7 +115,7 @@ def reliability(result: ScreeningResult) -> list[str]:
             "Intervals are not corrected for selection. The features were selected for large scores, so "
             "their true correlations tend to be closer to 0."
         )
-    if result.has_pvalues:
+    if has_pvalues(result):
         lines.append(
             "P-values (p) are not corrected for multiple testing; adjusted p-values are, by Benjamini and "
             "Hochberg."
@@ -138,7 +139,7 @@ def _describe_rule(result: ScreeningResult) -> str:
     if result.associated is None or not len(result.selected):
         return ""
     interval = "its 95% interval, simultaneous for all features, does not contain 0"
-    rule = "p ≤ 0.05 after Holm's correction for all features" if result.has_pvalues else interval
+    rule = "p ≤ 0.05 after Holm's correction for all features" if has_pvalues(result) else interval
     return (
         f"A feature is clearly associated if {rule}: with probability 95%, no feature without "
         "association is among them."
