@@ -10,7 +10,7 @@ from banditsis.cli.app import size
 from banditsis.cli.output import summarize_response
 from banditsis.cli.terminal import name_options
 from banditsis.core import arrays, formatting, validation
-from banditsis.formats import checks, opening, options, plink, tables, text
+from banditsis.formats import checks, columns, opening, options, plink, tables, text
 from banditsis.formats.join import find_place
 from banditsis.results.evidence import student_quantile
 from banditsis.show.report.dataplots import find_classes
@@ -83,23 +83,22 @@ EXAMPLES = [
     (find_classes, (np.linspace(0, 1, 100),), None),
     (find_place, ("price",), (None, "price", "price")),
     (find_place, ("chr1:12345",), (None, "chr1:12345", "chr1:12345")),
-    (find_place, ("y.csv", ["y.csv"]), (None, "y.csv", "y.csv")),
     (opening.is_url, ("s3://bucket/x.zarr",), True),
     (opening.is_url, ("x.zarr",), False),
     (opening.split_path, ("s3://bucket/data.h5:/counts",), ("s3://bucket/data.h5", "counts")),
-    (options.choose_columns, (SNPS, CHOICE, "data.csv"), [2, 3]),
-    (options.find_column, (["age", "price"], "price", "data.csv"), 1),
-    (options.find_column, (["age", "price"], "1", "data.csv"), 0),
-    (options.as_ids, ([np.array([7.0, 8.0])],), ["7", "8"]),
-    (options.as_ids, ([["a", "a"], [1, 2]],), ["a\t1", "a\t2"]),
+    (columns.choose_columns, (SNPS, CHOICE, "data.csv"), [2, 3]),
+    (columns.find_column, (["age", "price"], "price", "data.csv"), 1),
+    (columns.find_column, (["age", "price"], "1", "data.csv"), 0),
+    (columns.as_ids, ([np.array([7.0, 8.0])],), ["7", "8"]),
+    (columns.as_ids, ([["a", "a"], [1, 2]],), ["a\t1", "a\t2"]),
     (plink.complete_ids, (["rs1", "."], PLACES, "x.bim"), ["rs1", ".:17:4000"]),
-    *((tables.may_hold_ids, (name, options.DEFAULTS), True) for name in ("customer_id", "orderId", "UUID")),
-    *((tables.may_hold_ids, (name, options.DEFAULTS), False) for name in ("paid", "monkey")),
+    *((columns.may_hold_ids, (name, options.DEFAULTS), True) for name in ("customer_id", "orderId", "UUID")),
+    *((columns.may_hold_ids, (name, options.DEFAULTS), False) for name in ("paid", "monkey")),
     (tables.list_some, (list("abcdefg"),), "a, b, c, d, e and 2 more"),
-    (tables.match_names, (["y", "Patient", "visit"], ["patient", "visit"]), [1, 2]),
-    (tables.match_names, (["y"], ["patient"]), []),
-    (tables.find_id_columns, (["y", "Sample", "id"],), [1]),
-    (tables.find_id_columns, (["FID", "IID", "y"],), [0, 1]),
+    (columns.match_names, (["y", "Patient", "visit"], ["patient", "visit"]), ["Patient", "visit"]),
+    (columns.match_names, (["y"], ["patient"]), []),
+    (columns.find_id_columns, (["y", "Sample", "id"],), ["Sample"]),
+    (columns.find_id_columns, (["FID", "IID", "y"],), ["FID", "IID"]),
     *(
         (text.find_delimiter, (Path("x.csv"), s), d)
         for s, d in (("a,b;c", ","), ("1,5;2", ";"), ("7 8", " "))

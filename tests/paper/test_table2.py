@@ -161,7 +161,7 @@ def test_factors_recover_ratings_of_low_rank():
 
 def test_missing_libmf_raises_with_install_command(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "libmf", None)
-    with pytest.raises(ImportError, match=r"pip install 'banditsis\[movielens\]'"):
+    with pytest.raises(ImportError, match="pip install --group movielens"):
         factorise(small.ratings, 300)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, Plan, open_source, screen
+from banditsis import SIS, BanditSIS, Interactions, Plan, open_source, screen
 from banditsis.core.validation import is_on_gpu, to_memory
 from banditsis.sources import gpu
 from source_promises import (  # noqa: F401 - the tests of sources are run here
@@ -151,11 +151,6 @@ def test_a_machine_without_a_device_is_explained(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", cupy)
     with pytest.raises(RuntimeError, match=r"finds no CUDA device.*pass NumPy arrays"):
         open_source(Tensor())
-
-
-def test_a_lasso_needs_memory_of_the_host():
-    with pytest.raises(TypeError, match=r"X\.get\(\)"):
-        IterativeSIS(2).fit(Tensor(), y)
 
 
 @given(
