@@ -165,6 +165,7 @@ def test_shows_rounds_settings_and_reliability(result):
     text = flagged.to_html(title="Genes & traits")
     page = Page(text)
     assert page.texts["title"] == page.texts["h1"] == "Genes & traits"
+    dropped = ", ".join(f"{1 - r.n_kept / r.n_features:.0%}" for r in result.rounds)
     for part in (
         f'<p class="warning">Check {result.selected_names[0]}: possible leakage.</p>',
         f"{100 * result.fraction_read:.1f}%",
@@ -174,7 +175,7 @@ def test_shows_rounds_settings_and_reliability(result):
         *(f"<dt>{key} version</dt><dd>{value}</dd>" for key, value in result.about.versions.items()),
         *(f"<td>{r.n_rows:,}</td>" for r in result.rounds),
         "<dt>Seed</dt><dd>0</dd>",
-        "<dt>Surplus dropped per round</dt><dd>0.5</dd>",
+        f"<dt>Features dropped per round</dt><dd>{dropped}</dd>",
         "<code>a &lt;b&gt;</code>",
     ):
         assert part in text

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from banditsis.core.formatting import ROUND_HEADS, count, format_duration, format_share, round_rows, shorten
+from banditsis.core.formatting import (
+    ROUND_HEADS,
+    count,
+    format_duration,
+    format_share,
+    round_rows,
+    round_share,
+    shorten,
+)
 from banditsis.plans.plan import TABLE_HEADS, Plan
 from banditsis.results import sentences
 from banditsis.results.evidence import has_pvalues, is_exact
@@ -32,7 +40,6 @@ NOTEBOOK_STYLE = (
 #: Labels that are not the name of the setting.
 LABELS = {
     "alpha": "α",
-    "discard": "Surplus dropped per round",
     "min_correlation": "Minimum |r|",
     "pvalues": "P-values",
     "fdr": "False discovery rate",
@@ -96,7 +103,11 @@ def settings(result: ScreeningResult) -> str:
     pairs = [
         (LABELS.get(key, sentences.sentence(str(key).replace("_", " "))), "yes" if value is True else value)
         for key, value in result.parameters.items()
+        if key != "discard"  # a share of the surplus; the shares of all features are easier to read
     ]
+    if len(result.rounds) > 1:
+        dropped = (round_share(1 - step.n_kept / step.n_features) for step in result.rounds)
+        pairs.append(("Features dropped per round", ", ".join(dropped)))
     pairs += [(f"{name} version", version) for name, version in result.about.versions.items()]
     command = f"<p>The command:</p><pre><code>{escape_text(result.about.command)}</code></pre>"
     return definition_list(pairs) + (command if result.about.command else "")
