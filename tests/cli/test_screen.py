@@ -423,10 +423,15 @@ def test_scores_and_stability_by_a_column(tmp_path):
     command = ("screen", path, "--target", "bad", "--statistic", "information_value", "--keep", 2, "--exact")
     result = run(*command, "--by", "month", "--output", out)
     assert result.exit_code == 0, result.stderr
+    assert max(map(len, result.stdout.splitlines()[3:])) <= 80
     X, y = frame.drop(columns="bad"), frame["bad"]
     expected = screen(X, y, Plan.exact(3000, 6, 2), statistic="information_value", by=month).to_frame()
     found = pd.read_csv(out)
     expected = expected.drop(columns="flag")
     pd.testing.assert_frame_equal(found[expected.columns], expected, check_dtype=False)
     assert {"score 2024-01", "psi 2024-03"} <= set(found)
+    largest = found[["psi 2024-02", "psi 2024-03"]].max(axis=1)
+    lines = [line for line in result.stdout.splitlines() if line.endswith(tuple(f"{x:.3f}" for x in largest))]
+    assert "largest PSI" in result.stdout
+    assert len(lines) == 2
     assert "mutually exclusive" in run(*command, "--by", "month", "--covariates", "b").stderr

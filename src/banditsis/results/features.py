@@ -71,7 +71,7 @@ class Features:
         return [words[kind] for kind in self.evidence]
 
     def texts(self) -> dict[str, list[str]]:
-        """The columns for readers, with their headings: score, interval, p, q, present rows and evidence."""
+        """The columns for readers, with headings: score, interval, p, q, present rows, PSI and evidence."""
         texts = {"score": self.scores(4)}
         if "low" in self:
             low, high = ([format_score(limit, 3, False) for limit in self[end]] for end in ("low", "high"))
@@ -81,6 +81,8 @@ class Features:
             texts["adjusted p"] = list(map(format_pvalue, self["log10_adjusted_pvalue"]))
         if "present" in self and (self["present"] < self["rows_read"]).any():
             texts["present"] = list(map("{:,.0f}".format, self["present"]))
+        if indices := [values for name, values in self.columns.items() if name.startswith("psi ")]:
+            texts["largest PSI"] = [format_score(value, 3, True) for value in np.fmax.reduce(indices)]
         if "associated" in self:
             texts["evidence"] = self.words
         return texts
