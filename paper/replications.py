@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -67,7 +68,10 @@ def run_replications(
     matter. ``jobs`` is the number of processes, all cores by default.
     """
     kept, rows = remember(work, out, ignore), list[Row]()
-    parallel = Parallel(count_jobs(jobs), return_as="generator")
+    # An interrupt is for this process, which ends the others: they would print where they were.
+    ignore_interrupts = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
+    n_jobs = count_jobs(jobs)
+    parallel = Parallel(n_jobs, return_as="generator", **(ignore_interrupts if n_jobs > 1 else {}))
     try:
         with closing(parallel(delayed(kept)(task, **options) for task in tasks)) as finished:
             rows.extend(track(finished, name, len(tasks), console=Console(stderr=True)))
