@@ -232,3 +232,10 @@ def test_bad_data(x, y, message):
 def test_covariates_that_explain_the_response():
     with pytest.raises(ValueError, match="the response is a linear combination of the covariates"):
         IterativeSIS().fit(X, Y, covariates=Y)
+
+
+def test_missing_cells_are_named_with_a_remedy_that_works_here():
+    X = np.random.default_rng(0).standard_normal((200, 5))
+    X[7, 2] = np.nan
+    with pytest.raises(ValueError, match=r"NaN in column 'x2', row 7, but.*must be complete.*leave such"):
+        IterativeSIS(2).fit(X, X[:, 0])

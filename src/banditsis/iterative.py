@@ -12,6 +12,7 @@ from sklearn.linear_model import LassoCV, MultiTaskLassoCV
 from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.core.formatting import count
 from banditsis.core.validation import (
+    MissingValueError,
     check_integer,
     check_responses,
     check_shape,
@@ -160,6 +161,12 @@ class IterativeSIS(Screener):
             adjust += [] if given is None else [given]
             try:
                 screener.fit(source, y, covariates=np.column_stack(adjust) if adjust else None)
+            except MissingValueError as error:  # whose remedies do not hold here
+                where = str(error).partition(": ")[0]
+                raise MissingValueError(
+                    f"{where}, but IterativeSIS adjusts for features, which must be complete: impute them "
+                    "first, for example with sklearn.impute.SimpleImputer, or leave such columns out."
+                ) from None
             except CovariateError:
                 if len(chosen) == 0:  # the user's covariates are at fault
                     raise
