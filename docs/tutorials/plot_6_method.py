@@ -112,7 +112,7 @@ fig, axes = plt.subplots(figsize=(6, 4), layout="constrained")
 for alpha, colour in ((0.3, "C0"), (0.5, "C1"), (1.1, "C2")):
     plan = Plan.paper(n, p, d, alpha=alpha)
     runs = [screen(X, y, plan, random_state=k) for k in range(100)]
-    kept = np.mean([run.support[:40] for run in runs], axis=0)
+    kept = np.mean([np.isin(np.arange(40), run.selected) for run in runs], axis=0)
     floor = plan.detection_floor()
     label = f"alpha = {alpha}: {plan.fraction:.0%} of the cells"
     axes.plot(actual, kept, ".", color=colour, label=label)
