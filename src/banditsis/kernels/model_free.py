@@ -1,6 +1,13 @@
 """Measures of dependence that are not correlations, and the score of a Cox model.
 
 Blocks have shape (columns, rows), except those of :func:`risk_set_moments`.
+
+Distance correlation takes O(n log n). Let a and b be the distances of the feature and of the response.
+Besides moments, Σ a·b over pairs of rows needs D = Σ (x_j - x_i)(y_j - y_i) over the pairs that have the same
+order in x and in y. Rows are sorted by x and carry their rank in y. They are partitioned by one bit of that
+rank after the other, the highest first, keeping their order otherwise. Each level adds the pairs whose ranks
+differ first in its bit: a gap between neighbours in x, with c lower ranks to its left whose y sum to S and r
+upper ranks to its right whose y sum to U, contributes gap · (c·U - r·S).
 """
 
 from __future__ import annotations
@@ -13,6 +20,9 @@ import numpy as np
 from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise, range_scale, reduction
 from banditsis.kernels.sorting import Scratch, argsort, end_of_ties
+
+#: Groups of 2 to the power of this are not partitioned further for distances.
+LAST_LEVEL = 4
 
 
 @reduction
@@ -102,35 +112,64 @@ def distance_variance(values: Array, sums: Array, total: float) -> float:
 
 
 @elementwise
-def concordant_sum(x: Array, code: Array, y: Array, tree: Array) -> float:
-    """Σ (x_i - x_j)(y_i - y_j) over the pairs of rows in the same order in x and in y.
+def partition(
+    level: int, x: Array, code: Array, y: Array, prefix: Array, next_x: Array, next_code: Array
+) -> float:
+    """Partition every group by one bit of the code; return the sum over the pairs that it separates."""
+    n, total = code.size, 0.0
+    for start in range(0, n, 2 << level):
+        middle, stop = min(n, start + (1 << level)), min(n, start + (2 << level))
+        pivot = y[min(middle, n - 1)]
+        left, below = 0.0, 0.0  # number of lower ranks passed, and their Σ (pivot - y)
+        right = float(stop - middle)  # number of upper ranks to come; above is their Σ (y - pivot)
+        above = prefix[stop] - prefix[middle] - right * pivot
+        here, last, uppers = 0.0, x[start], 0
+        for i in range(start, stop):
+            value, c = x[i], code[i]
+            here += (value - last) * (left * above + right * below)
+            last = value
+            # Products with 0 or 1, because a branch would be unpredictable.
+            upper = (c >> level) & 1
+            weight = float(upper)
+            offset = y[c] - pivot
+            above -= weight * offset
+            right -= weight
+            below -= (1.0 - weight) * offset
+            left += 1.0 - weight
+            place = np.uintp(i - uppers + upper * (middle + 2 * uppers - i))
+            next_x[place] = value
+            next_code[place] = c
+            uppers += upper
+        total += here
+    return total
 
-    Rows are sorted by x, and ``y[code]`` are their responses. The Fenwick tree, of shape (n, 4), has the
-    numbers of the rows so far up to each rank of the response, and their Σx, Σy and Σxy.
-    """
-    tree[:] = 0.0
+
+@elementwise
+def concordant_sum(
+    x: Array, code: Array, y: Array, prefix: Array, spare_x: Array, spare_code: Array
+) -> float:
+    """D, for rows sorted by x; the arrays are overwritten."""
+    level, total = 0, 0.0
+    while (2 << level) < code.size:
+        level += 1
+    while level >= LAST_LEVEL:
+        total += partition(level, x, code, y, prefix, spare_x, spare_code)
+        x, spare_x = spare_x, x
+        code, spare_code = spare_code, code
+        level -= 1
+    return float(total + sum_within_groups(x, code, y))
+
+
+@elementwise
+def sum_within_groups(x: Array, code: Array, y: Array) -> float:
+    """The part of D from pairs within the same group."""
     total = 0.0
-    for i in range(x.size):
-        rank = np.intp(code[i])
-        u, v, count, first, second, product = x[i], y[rank], 0.0, 0.0, 0.0, 0.0
-        j = rank
-        while j > 0:
-            node = tree[j - 1]
-            count += node[0]
-            first += node[1]
-            second += node[2]
-            product += node[3]
-            j &= j - 1
-        total += u * v * count - u * second - v * first + product
-        j = rank + 1
-        while j <= x.size:
-            node = tree[j - 1]
-            node[0] += 1.0
-            node[1] += u
-            node[2] += v
-            node[3] += u * v
-            j += j & -j
-    return float(total)
+    for start in range(0, x.size, 1 << LAST_LEVEL):
+        for i in range(start + 1, min(x.size, start + (1 << LAST_LEVEL))):
+            value, here = x[i], y[code[i]]
+            for j in range(start, i):
+                total += (value - x[j]) * max(here - y[code[j]], 0.0)
+    return total
 
 
 @elementwise
@@ -144,14 +183,14 @@ def centre_and_scale(x: Array, order: Array, out: Array) -> None:
 
 @elementwise
 def distance_correlation(
-    block: Array, response: Any, work: Array, tree: Array, scratch: Scratch, out: Array
+    block: Array, response: Any, work: Array, spare_code: Array, scratch: Scratch, out: Array
 ) -> None:
     """Fill ``out`` with distance correlations.
 
-    The response is the rows that sort it, its values in that order, the sums of :func:`row_sums` and their
-    total, and :func:`distance_variance`. ``work`` has shape (2, n), and ``tree`` (n, 4).
+    The response is the rows that sort it, its values in that order, their cumulative sums, the sums of
+    :func:`row_sums` and their total, and :func:`distance_variance`. ``work`` has shape (2, n).
     """
-    (places, y, y_sums, y_total, y_spread), n, order = response, block.shape[1], scratch[0]
+    (places, y, prefix, y_sums, y_total, y_spread), n, order = response, block.shape[1], scratch[0]
     x, sums = work[0], work[1]
     for k in range(out.size):
         for i in range(n):
@@ -163,13 +202,12 @@ def distance_correlation(
             continue
         total = row_sums(x, sums)
         spread = distance_variance(x, sums, total)
-        product, moment, x_sum, y_sum = 0.0, 0.0, 0.0, 0.0
+        product, moment, first = 0.0, 0.0, 0.0
         for i in range(n):
             product += sums[i] * y_sums[order[i]]
             moment += x[i] * y[order[i]]
-            x_sum += x[i]
-            y_sum += y[i]
-        pairs = 2.0 * concordant_sum(x, order, y, tree) - (n * moment - x_sum * y_sum)
+            first += x[i]
+        pairs = 2.0 * concordant_sum(x, order, y, prefix, sums, spare_code) - (n * moment - first * prefix[n])
         covariance = 2.0 * pairs / n / n - 2.0 * product / n / n / n + (total / n / n) * (y_total / n / n)
         scale = math.sqrt(max(spread, 0.0)) * math.sqrt(y_spread)
         out[k] = math.sqrt(max(covariance, 0.0) / scale) if scale > 0.0 else 0.0

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array
+from banditsis.kernels.bits import count_ones
 from banditsis.kernels.compile import elementwise
 from banditsis.kernels.sorting import Scratch, argsort, end_of_ties
+
+#: Inversions are counted 2 to the power of this at a time, with one bit for each.
+WORD = 6
 
 
 @elementwise
@@ -129,17 +133,44 @@ def kendall(
 
 
 @elementwise
-def count_inversions(code: Array, tree: Array) -> float:
-    """Number of inversions of a permutation of 0, 1, …, by a Fenwick tree of as many counts."""
-    tree[:] = 0
+def count_inversions(code: Array, spare: Array) -> float:
+    """Number of inversions of a permutation of 0, 1, …, which is overwritten.
+
+    Values are partitioned by one bit after the other, the highest first, keeping their order otherwise: a
+    pair is an inversion if the first value has the bit and the second does not.
+    """
+    n, level = code.size, WORD
+    while (1 << level) < n:
+        level += 1
     total = 0.0
-    for i in range(code.size - 1, -1, -1):
-        j = np.intp(code[i])
-        while j > 0:  # smaller values that come later
-            total += tree[j - 1]
-            j &= j - 1
-        j = np.intp(code[i]) + 1
-        while j <= code.size:
-            tree[j - 1] += 1
-            j += j & -j
-    return total
+    source, target = code, spare
+    while level > WORD:
+        level -= 1
+        for start in range(0, n, 2 << level):
+            stop = min(n, start + (2 << level))
+            low, high = start, min(stop, start + (1 << level))
+            middle, here = high, 0
+            for i in range(start, stop):
+                value = source[i]
+                bit = (value >> level) & 1
+                target[high if bit else low] = value
+                high += bit
+                low += 1 - bit
+                here += (1 - bit) * (high - middle)
+            total += here
+        source, target = target, source
+    return float(total + count_within_words(source))
+
+
+@elementwise
+def count_within_words(code: Array) -> float:
+    """Number of inversions within each run of 64 places that holds 64 consecutive values."""
+    total = 0
+    one = np.uint64(1)
+    for start in range(0, code.size, 1 << WORD):
+        seen = np.uint64(0)
+        for i in range(start, min(code.size, start + (1 << WORD))):
+            bit = np.uint64(code[i] & ((1 << WORD) - 1))
+            total += count_ones((seen >> bit) >> one)
+            seen |= one << bit
+    return float(total)

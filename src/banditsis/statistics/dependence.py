@@ -122,18 +122,18 @@ class Distance(SampleStatistic):
     name = "distance"
     one_sided = True
 
-    def prepare(self, y: Floats) -> tuple[Array, Floats, Floats, float, float]:
-        """Order of the response, its sorted values, sums of distances, and their variance."""
+    def prepare(self, y: Floats) -> tuple[Array, Floats, Floats, Floats, float, float]:
+        """Order of the response, its sorted values, their cumulative sums, and sums of distances."""
         n, places = len(y), np.argsort(y, kind="stable")
         values, sums = np.empty((2, n))
         kernels.model_free.centre_and_scale(y, places, values)
         total = kernels.model_free.row_sums(values, sums)
         variance = max(0.0, kernels.model_free.distance_variance(values, sums, total))
-        return places, values, sums, total, variance
+        return places, values, np.append(0.0, np.cumsum(values)), sums, total, variance
 
     def score_block(self, block: Floats, prepared: Any) -> Floats:
         n, scores = len(block), np.empty(block.shape[1])
-        work, tree = np.empty((2, n)), np.empty((n, 4))
+        work, spare_code = np.empty((2, n)), np.empty(n, np.uint32)
         scratch = kernels.sorting.make_scratch(n)
-        kernels.model_free.distance_correlation(block.T, prepared, work, tree, scratch, scores)
+        kernels.model_free.distance_correlation(block.T, prepared, work, spare_code, scratch, scores)
         return scores
