@@ -28,7 +28,7 @@ N, P, D = 20_000, 120, 20
 PLANS: dict[str, Callable] = {
     "α = 0.8": lambda design: Plan.paper(N, P, D, 0.8),
     "α = 0.5": lambda design: Plan.paper(N, P, D, 0.5),
-    "default": lambda design: make_plan(N, P, D, design=design),
+    "default": lambda design: make_plan(design, P, D),
     "budget 0.05": lambda design: Plan.optimal(N, P, D, 0.05, design=design),
 }
 

@@ -84,7 +84,9 @@ def _draw_round(axis: Any, result: ScreeningResult, k: int, largest: float) -> N
     n, p = result.n_rows, result.n_features
     now = result.rounds[k]
     start = result.rounds[k - 1].n_rows if k else 0
-    reading_map(result, axis, features="stored", scale="linear", max_score=largest, colorbar=False)
+    mesh: Any = reading_map(result, axis, features="stored", scale="linear").collections[0]
+    mesh.set_clim(-0.14 * largest, largest)  # the same colours in all rounds
+    mesh.colorbar.remove()
     response = [(0, start, READ_BEFORE), (start, now.n_rows, READ_NOW), (now.n_rows, n, UNREAD)]
     for top, bottom, colour in response:
         axis.fill_between([-2, -1], top, bottom, linewidth=0, facecolor=colour)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -30,13 +31,12 @@ from banditsis.core.validation import (
     pair_rows,
 )
 from banditsis.engine.batches import Batches
-from banditsis.engine.redundancy import count_candidates
+from banditsis.engine.redundancy import find_sizes
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_labelled
 from banditsis.formats.opening import is_sparse, open_features, open_source
 from banditsis.plans import check_exclusive, make_plan
-from banditsis.plans.design import SamplingDesign
-from banditsis.plans.plan import Plan, default_size
+from banditsis.plans.plan import default_size
 from banditsis.results.evidence import selection_mask
 from banditsis.results.result import ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
@@ -98,20 +98,16 @@ class Screener(SelectorMixin, BaseEstimator):
         check_columns(given["y"], self.statistic)
         size, n_choose = self._sizes(*source.shape)
         pvalues = self.pvalues or self.fdr is not None
-
-        def plan(design: SamplingDesign) -> Plan:
-            return make_plan(
-                design.n_rows,
-                source.shape[1],
-                size,
-                by_fdr=self.fdr is not None,
-                rereads=find_statistic(self.statistic).rereads,
-                pvalues=bool(pvalues),
-                n_selected=n_choose,
-                design=design,
-                **self._plan_options(),
-            )
-
+        plan = partial(
+            make_plan,
+            p=source.shape[1],
+            d=size,
+            by_fdr=self.fdr is not None,
+            rereads=find_statistic(self.statistic).rereads,
+            pvalues=bool(pvalues),
+            n_selected=n_choose,
+            **self._plan_options(),
+        )
         found = screen(
             source,
             keep=plan,
@@ -150,15 +146,12 @@ class Screener(SelectorMixin, BaseEstimator):
         if size is not None:
             check_integer("n_features_to_select", size, 1)
         check_flag("avoid_redundancy", self.avoid_redundancy)
-        if not self.avoid_redundancy:
-            return size, None
         minimum = self._plan_options().get("min_correlation")
-        if size is None and not (self.fdr is None and minimum is None):
+        if self.avoid_redundancy and size is None and not (self.fdr is None and minimum is None):
             raise ValueError(
                 "avoid_redundancy=True chooses a number of features: set n_features_to_select to an integer."
             )
-        n_choose = default_size(max(n, 3), p) if size is None else min(size, p)
-        return count_candidates(n_choose, p), n_choose
+        return find_sizes(size, n, p, self.avoid_redundancy)
 
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
@@ -280,19 +273,6 @@ class Screener(SelectorMixin, BaseEstimator):
         """X as an array; only its type and shape are checked."""
         options = {"dtype": None, "ensure_all_finite": False, "accept_sparse": ("csr", "csc")}
         return cast(Array, validate_data(self, X, reset=reset, **options))
-
-    def _repr_html_inner(self) -> str:
-        """scikit-learn's diagram, and the result after a fit."""
-        return str(super()._repr_html_inner()) + self._result_html()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return {
-            kind: text + (self._result_html() if kind == "text/html" else "") for kind, text in bundle.items()
-        }
-
-    def _result_html(self) -> str:
-        return self.result_._repr_html_() if hasattr(self, "result_") else ""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -458,7 +438,7 @@ class SIS(Screener):
         with Workers(count_jobs(self.n_jobs)) as workers, one_blas_thread():
             before[0].add(source, values, workers)
             size, (n, p) = self._sizes(*source.shape)[0], (before[0].n_rows, source.shape[1])
-            d = default_size(max(n, 3), p) if size is None else min(size, p)
+            d = default_size(n, p) if size is None else min(size, p)
             d = d if self.fdr is None else p
             result = before[0].result(source, d, clock() - started)
         self._batches = before

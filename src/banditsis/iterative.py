@@ -146,7 +146,7 @@ class IterativeSIS(Screener):
         n, p = source.shape
         response = _check_screener(screener, source, y)
         model, target = self._choose_model(find_statistic(screener.statistic, count_classes(y)), y, response)
-        d = default_size(max(n, 3), p) if self.n_features_to_select is None else self.n_features_to_select
+        d = default_size(n, p) if self.n_features_to_select is None else self.n_features_to_select
         max_size = min(check_integer("n_features_to_select", d, 1), p)
         chosen: Indices = np.arange(0)
         given = None if covariates is None else encode_covariates(covariates, n, allow_missing=False).values

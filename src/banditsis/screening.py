@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -28,13 +29,12 @@ from banditsis.core.validation import (
     response_names,
 )
 from banditsis.engine.design import ROW_ORDERS, PlanLike
-from banditsis.engine.redundancy import MAX_CANDIDATES, count_candidates
+from banditsis.engine.redundancy import MAX_CANDIDATES, find_sizes
 from banditsis.engine.rounds import add_notes, screen_rounds
 from banditsis.engine.runs import Given, Run, Settings, make_runs
 from banditsis.formats.opening import open_features
 from banditsis.index.rounds import bit_rounds
 from banditsis.plans import make_plan
-from banditsis.plans.design import SamplingDesign
 from banditsis.plans.plan import BY_BITS, Plan
 from banditsis.results.result import Interrupted, ScreeningResult, attach_partial
 from banditsis.results.several import ScreeningResults
@@ -256,14 +256,9 @@ def _resolve_plan(
     if isinstance(keep, Integral):
         check_flag("avoid_redundancy", avoid_redundancy)
         size = check_integer("keep", keep, 1)
-        n_choose = min(size, shape[1]) if avoid_redundancy else None
-        n_keep = count_candidates(n_choose, shape[1]) if n_choose else size
-
-        def make(design: SamplingDesign) -> Plan:
-            options: Any = {"rereads": kind.rereads, "pvalues": pvalues, "n_selected": n_choose}
-            return make_plan(design.n_rows, shape[1], n_keep, **options, design=design)
-
-        return make, n_choose
+        n_keep, n_choose = find_sizes(size, *shape, avoid_redundancy)
+        options: Any = {"rereads": kind.rereads, "pvalues": pvalues, "n_selected": n_choose}
+        return partial(make_plan, p=shape[1], d=n_keep, **options), n_choose
     if avoid_redundancy is True:
         raise ValueError(
             "avoid_redundancy must be a number of features to choose if keep is a plan, got True."

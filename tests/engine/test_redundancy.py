@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from banditsis import SIS, BanditSIS, IterativeSIS, Plan, ScreeningResult, open_source, screen
-from banditsis.engine.redundancy import choose, correlation_among, count_candidates
+from banditsis.engine.redundancy import choose, correlation_among, find_sizes
 from banditsis.results.result import keep_significant
 
 
@@ -197,13 +197,14 @@ def test_invalid_settings():
     with pytest.raises(ValueError, match="avoid_redundancy"):
         SIS(avoid_redundancy="mrmr").fit(X, y)
     with pytest.raises(ValueError, match="at most 1,024"):
-        count_candidates(1025, 5000)
-    assert count_candidates(1500, 2000) == 2000
-    assert [count_candidates(*sizes) for sizes in ((10, 100_000), (100, 100_000), (100, 300))] == [
-        200,
-        800,
-        300,
-    ]
+        find_sizes(1025, 100, 5000, True)
+    for size, p, n_candidates in (
+        (1500, 2000, 2000),
+        (10, 100_000, 200),
+        (100, 100_000, 800),
+        (100, 300, 300),
+    ):
+        assert find_sizes(size, 100, p, True) == (n_candidates, size)
     with pytest.raises(ValueError, match="keeps 5 to 2,048 features, but this one keeps 4"):
         screen(X, y, Plan.exact(*X.shape, 4), avoid_redundancy=5)
     for keep, value in ((Plan.exact(*X.shape, 4), 0), (Plan.exact(*X.shape, 4), True), (4, 2)):

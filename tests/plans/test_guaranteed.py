@@ -164,8 +164,7 @@ def test_extreme_responses_have_an_answer(kind, sampling):
         result = screen(X, y, lambda design, plan=plan: plan(design=design), **settings)
         np.testing.assert_array_equal(np.sort(result.selected), np.flatnonzero(r >= minimum))
     for options in ({}, {"budget": 0.05}):
-        plan = partial(make_plan, 2000, 30, 5, **options)
-        result = screen(X, y, lambda design, plan=plan: plan(design=design), **settings)
+        result = screen(X, y, partial(make_plan, p=30, d=5, **options), **settings)
         assert len(result.selected) == 5
 
 

@@ -483,14 +483,3 @@ def test_several_results_and_plans_in_a_notebook():
         view = Page(plan._repr_html_())
         assert view.count("tr") == 1 + len(plan.rows_of_table())
         assert view.texts["p"] == plan.headline()
-
-
-def test_estimators_in_a_notebook():
-    selector = SIS(2)
-    assert "features selected" not in selector._repr_mimebundle_()["text/html"]
-    selector.fit(X, Y)
-    for text in (selector._repr_mimebundle_()["text/html"], selector._repr_html_()):
-        assert text.count(selector.result_._repr_html_()) == 1
-        assert "sk-" in text
-    assert set(selector._repr_mimebundle_()) == {"text/plain", "text/html"}
-    assert "<b>" not in selector._repr_mimebundle_()["text/plain"]

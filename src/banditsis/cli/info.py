@@ -108,7 +108,7 @@ def _memory_order(source: Source) -> str:
 def _costs(source: Source, keep: int | None) -> list[dict[str, Any]]:
     """Cells, bytes and detection floor of some plans."""
     n, p = source.shape
-    d = default_size(max(n, 3), p) if keep is None else keep
+    d = default_size(n, p) if keep is None else keep
     plans = {"exact": Plan.exact(n, p, d), "default": Plan.paper(n, p, d).with_few_steps()} if n >= 4 else {}
     if 0.01 * n >= 4:
         plans["optimal, 1%"] = Plan.optimal(n, p, d, 0.01)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,14 +25,14 @@ from banditsis.cli.terminal import (
 )
 from banditsis.core.progress import clock
 from banditsis.core.validation import MissingValueError, check_real, count_classes, find_missing
-from banditsis.engine.redundancy import count_candidates
+from banditsis.engine.redundancy import find_sizes
 from banditsis.formats.dataset import Dataset, open_dataset
 from banditsis.formats.join import find_place
 from banditsis.formats.opening import find_format, is_url, local_path
 from banditsis.formats.options import ReadOptions
 from banditsis.plans import check_confidence, check_exclusive, make_plan
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.plan import Plan, default_size
+from banditsis.plans.plan import Plan
 from banditsis.results.result import Interrupted, ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
 from banditsis.screening import screen
@@ -192,9 +193,24 @@ def _known_events(data: Dataset) -> Dataset:
 def screen_data(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[ScreeningResult | None], bool]:
     """Screen responses that are known in all rows, and tell whether the run was interrupted."""
     n, p = data.features.shape
-    n_choose = None
-    if options.avoid_redundancy:
-        n_choose = default_size(max(n, 3), p) if options.keep is None else min(options.keep, p)
+    n_keep, n_choose = find_sizes(options.keep, n, p, options.avoid_redundancy)
+    make: Callable[[SamplingDesign], Plan] = partial(
+        make_plan,
+        p=p,
+        d=n_keep,
+        by_fdr=options.fdr is not None,
+        **_pick(options, PLANNING),
+        rereads=find_statistic(options.statistic).rereads,
+        pvalues=bool(options.pvalues),
+        n_selected=n_choose,
+    )
+
+    def plan(design: SamplingDesign) -> Plan:
+        with usage_errors():
+            plan = make(design)
+        # What the user asks for is read, also where reading everything would be as fast.
+        follow = options.budget is not None or options.min_correlation is not None
+        return replace(plan, or_exact=None, why_exact="") if follow else plan
 
     beside: Any = data.covariates
     if options.by is not None:
@@ -206,7 +222,7 @@ def screen_data(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Scree
         return screen(
             data.features,
             data.target,
-            lambda design: _make_plan(design, p, n_choose, options),
+            plan,
             **_pick(options, SCREENING),
             missing=missing,
             **{"by" if options.by else "covariates": beside},
@@ -220,8 +236,8 @@ def screen_data(data: Dataset, options: SimpleNamespace) -> tuple[Sequence[Scree
     try:
         found = _run_with_gaps(run_with, data, options)
     except Interrupted as interruption:
-        partial = interruption.result
-        return partial if isinstance(partial, list) else [partial], True
+        finished = interruption.result
+        return finished if isinstance(finished, list) else [finished], True
     results = [found] if isinstance(found, ScreeningResult) else list(found)
     if options.fdr is not None:
         results = [keep_significant(result, options.fdr) for result in results]
@@ -256,26 +272,6 @@ def _run_with_gaps(run_with: Callable[[str], Any], data: Dataset, options: Simpl
         with suppress(MissingValueError):
             return run_with("raise")
     return run_with("pairwise")
-
-
-def _make_plan(design: SamplingDesign, p: int, n_choose: int | None, options: SimpleNamespace) -> Plan:
-    """The plan for the rows of a sampling design."""
-    with usage_errors():
-        keep = options.keep if n_choose is None else count_candidates(n_choose, p)
-        plan = make_plan(
-            design.n_rows,
-            p,
-            keep,
-            by_fdr=options.fdr is not None,
-            **_pick(options, PLANNING),
-            rereads=find_statistic(options.statistic).rereads,
-            pvalues=bool(options.pvalues),
-            n_selected=n_choose,
-            design=design,
-        )
-    # What the user asks for on the command line is read, also where reading everything would be as fast.
-    follow = options.budget is not None or options.min_correlation is not None
-    return replace(plan, or_exact=None, why_exact="") if follow else plan
 
 
 def _describe(

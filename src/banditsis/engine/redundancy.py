@@ -10,6 +10,7 @@ import numpy as np
 from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, count_rows
 from banditsis.core.formatting import count
 from banditsis.core.parallel import one_blas_thread
+from banditsis.plans.plan import default_size
 from banditsis.results.evidence import strength_of
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
@@ -29,8 +30,13 @@ CELLS_AT_ONCE = 1 << 22
 MAX_NOTES = 3
 
 
-def count_candidates(size: int, n_features: int) -> int:
-    """Number of features that screening keeps if ``size`` of them are chosen."""
+def find_sizes(
+    size: int | None, n_rows: int, n_features: int, avoid_redundancy: bool
+) -> tuple[int | None, int | None]:
+    """The number of features that screening keeps, and how many of them are chosen; None without a choice."""
+    if not avoid_redundancy:
+        return size, None
+    size = default_size(n_rows, n_features) if size is None else min(size, n_features)
     wanted = max(MIN_CANDIDATES, CANDIDATES_PER_FEATURE * size)
     n_candidates = min(n_features, wanted, MAX_CANDIDATES)
     if n_candidates < min(n_features, MIN_PER_FEATURE * size):
@@ -38,7 +44,7 @@ def count_candidates(size: int, n_features: int) -> int:
             f"at most {MAX_CANDIDATES:,} features are compared to avoid redundancy, too few to choose "
             f"{size:,} of {n_features:,}: keep at most {MAX_CANDIDATES // MIN_PER_FEATURE:,}."
         )
-    return n_candidates
+    return n_candidates, size
 
 
 def choose_features(

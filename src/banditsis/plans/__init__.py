@@ -18,7 +18,7 @@ ALL_ROWS_READ = "all rows were read, because that is about as fast here as readi
 
 
 def make_plan(
-    n: int,
+    rows: int | SamplingDesign,
     p: int,
     d: int | None = None,
     *,
@@ -32,9 +32,8 @@ def make_plan(
     rereads: bool = False,
     pvalues: bool = False,
     n_selected: int | None = None,
-    design: SamplingDesign | None = None,
 ) -> Plan:
-    """Make the plan for n rows and p features that keeps d of them.
+    """Make the plan for some rows, or their sampling design, and p features that keeps d of them.
 
     The options of :meth:`Plan.exact`, :meth:`Plan.subsample` (``max_samples``, a number or a fraction of the
     rows), :meth:`Plan.paper` (``alpha``), :meth:`Plan.optimal` (``budget``) and :meth:`Plan.guaranteed`
@@ -46,6 +45,7 @@ def make_plan(
     By default d is :func:`default_size`, and with ``min_correlation`` 0: all that pass. ``by_fdr``
     keeps all features in exact runs, because p-values decide afterwards.
     """
+    n, design = (rows.n_rows, rows) if isinstance(rows, SamplingDesign) else (rows, None)
     names = "exact", "max_samples", "alpha", "budget", "min_correlation"
     values = exact or None, max_samples, alpha, budget, min_correlation
     check_exclusive(dict(zip(names, values, strict=True)))
@@ -54,7 +54,7 @@ def make_plan(
     if min_correlation is not None:
         plan = Plan.guaranteed(n, p, size, min_correlation, confidence, design=design)
         return _or_exact(plan, plan.as_exact(), "the guarantee")
-    size = default_size(max(n, 3), p) if size is None else size
+    size = default_size(n, p) if size is None else size
     everything = Plan.exact(n, p, p if by_fdr else size).rereading(rereads)
     if exact:
         return everything

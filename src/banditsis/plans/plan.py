@@ -493,7 +493,7 @@ def _make_step(step: tuple[Any, ...]) -> Step | EvidenceStep:
 
 def default_size(n: int, p: int) -> int:
     """The paper's number of features to keep, floor(n / log n), but at most half of them."""
-    return max(1, min(math.floor(n / math.log(n)), math.ceil(p / 2)))
+    return max(1, min(math.floor(n / math.log(max(n, 3))), math.ceil(p / 2)))
 
 
 def _paper_rows(n: int, alpha: float) -> int:

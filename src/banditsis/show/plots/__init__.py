@@ -81,8 +81,6 @@ def reading_map(
     *,
     features: str = "ranked",
     scale: str = "auto",
-    max_score: float | None = None,
-    colorbar: bool = True,
 ) -> Axes:
     r"""Plot which cells were read, rows by features, coloured by the last \|score\| of each feature.
 
@@ -98,10 +96,6 @@ def reading_map(
         Order of the features: by rank, which gives a staircase, or as in the data.
     scale : {"auto", "linear", "log"}
         Scale of both axes. "auto" is linear if at least a tenth of the rows was read.
-    max_score : float, optional
-        The \|score\| with the darkest colour; the largest of this result by default.
-    colorbar : bool
-        Whether to add a colour bar.
     """
     check_choice("features", features, ("ranked", "stored"))
     check_choice("scale", scale, ("auto", "linear", "log"))
@@ -109,7 +103,7 @@ def reading_map(
     log = scale == "log" or (scale == "auto" and 10 * result.rounds[-1].n_rows < result.n_rows)
     columns, rows, cells = _map_cells(result, features == "ranked", log)
     axes.set_facecolor(UNREAD)
-    vmax = max_score or float(np.nanmax(cells)) or 1.0
+    vmax = float(np.nanmax(cells)) or 1.0
     vmin = -0.14 * vmax  # skips the palest reds, which look like unread cells
     mesh = axes.pcolormesh(columns, rows, cells, cmap="Reds", vmin=vmin, vmax=vmax, rasterized=True)
     _set_map_scale(axes, "x", log, len(result.selected), result.n_features)
@@ -125,10 +119,9 @@ def reading_map(
     axes.set_xlabel(f"features {'by rank' if features == 'ranked' else 'in data order'}{note}")
     axes.set_ylabel(f"rows in reading order{note}")
     axes.set_title(_describe_reading(result), fontsize=10)
-    if colorbar:
-        bar = axes.figure.colorbar(mesh, ax=axes, shrink=0.8, pad=0.02, label="last |score|")
-        bar.ax.set_ylim(0, vmax)
-        bar.outline.set_visible(False)
+    bar = axes.figure.colorbar(mesh, ax=axes, shrink=0.8, pad=0.02, label="last |score|")
+    bar.ax.set_ylim(0, vmax)
+    bar.outline.set_visible(False)
     return axes
 
 
