@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from banditsis.core.arrays import as_indices
 from banditsis.formats.opening import is_index
 from banditsis.index.folder import CELLS, Folder, Record
+from banditsis.sources.blocks import BlockSource
 
 SIGNALS = 10
+
+
+class Noise(BlockSource):
+    """Normal float32 noise that is drawn when it is read, so it needs no memory."""
+
+    by_row, dtype = False, np.dtype(np.float32)
+
+    def __init__(self, n: int, p: int) -> None:
+        self.shape, self.chunk = (n, p), (n, 1)
+
+    def read(self, rows: Any, columns: Any) -> np.ndarray:
+        columns = as_indices(slice(0, self.shape[1]) if columns is None else columns)
+        drawn = np.empty((len(columns), len(as_indices(rows))), self.dtype)
+        for line, j in zip(drawn, columns.tolist(), strict=True):
+            line[:] = np.random.default_rng([j]).standard_normal(self.shape[0], self.dtype)[rows]
+        return drawn.T
 
 
 def make_store(path: Path, n: int, p: int) -> Path:
