@@ -211,7 +211,7 @@ def test_a_shuffle_that_is_stopped_is_started_again(tmp_path, sent):
     options = ["--seed", "1", "--memory-limit", "17MB", "--quiet"]
     command = [sys.executable, "-m", "banditsis.cli.app", "index", data, "--out", path, *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not list(tmp_path.glob("x.index.*.partial/scratch/panel_0")):
+    while process.poll() is None and not list(tmp_path.glob("x.index.*.partial/scratch/columns.npy")):
         time.sleep(0.01)
     process.send_signal(sent)
     _, said = process.communicate()

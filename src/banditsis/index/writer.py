@@ -11,7 +11,6 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,8 +34,9 @@ from banditsis.sources.memmap import MappedSource
 __all__ = ["build_index"]
 
 DEFAULT_MEMORY, MIN_MEMORY = 1 << 30, 16_000_000
-#: Folder of temporary files, rows and columns that a thread transposes, and errors of a full disk.
-SCRATCH, ROWS_AT_ONCE, COLUMNS_AT_ONCE = "scratch", 1 << 10, 1 << 6
+#: Folders of what becomes the index and of temporary files, and rows and columns that a thread transposes.
+INDEX, SCRATCH, ROWS_AT_ONCE, COLUMNS_AT_ONCE = "index", "scratch", 1 << 10, 1 << 6
+#: Errors of a full disk.
 NO_SPACE = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 
 
@@ -133,25 +133,30 @@ def build_index(
 
 @contextmanager
 def _new_folder(data: Any, destination: Path, existing: IndexSource | None, force: bool) -> Iterator[Path]:
-    """Yield a new temporary folder, which becomes the index or a part of it; delete it after an error."""
+    """Yield a temporary folder, of which ``index`` becomes the index or a part of it; delete the rest."""
     if existing is None:
         _check_destination(data, destination, force)
     folder = destination.with_name(f"{destination.name}.{secrets.token_hex(4)}.partial")
     folder.mkdir()  # raises if it exists, so what is removed below is ours
+    replaced = folder / "replaced"
     try:
-        (folder / SCRATCH).mkdir()
+        for name in (INDEX, SCRATCH):
+            (folder / name).mkdir()
         yield folder
-        shutil.rmtree(folder / SCRATCH)
         if existing is not None:
-            os.rename(folder, destination / f"{PART}{len(existing.parts)}")  # raises if it exists by now
+            destination = destination / f"{PART}{len(existing.parts)}"  # renaming raises if it exists by now
         else:
             _check_destination(data, destination, force)  # again, because writing takes a while
-            _move(folder, destination)
+            if destination.exists():
+                os.rename(destination, replaced)
+        os.rename(folder / INDEX, destination)
     except OSError as error:
         if error.errno in NO_SPACE:  # the system does not name the file
             raise OSError(error.errno, os.strerror(error.errno), str(destination)) from error
         raise
     finally:
+        if replaced.exists() and not destination.exists():  # interrupted between renaming both
+            os.rename(replaced, destination)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -209,20 +214,6 @@ def _is_ours(folder: Path) -> bool:
     return all(re.fullmatch(rf"{PART}\d+", entry.name) and _is_ours(entry) for entry in others)
 
 
-def _move(folder: Path, destination: Path) -> None:
-    """Move the folder to its destination, and a folder that it replaces out of the way."""
-    replaced = folder.with_suffix(".replaced")
-    if destination.exists():
-        os.rename(destination, replaced)
-    try:
-        os.rename(folder, destination)
-    except OSError:
-        if replaced.exists():
-            os.rename(replaced, destination)
-        raise
-    shutil.rmtree(replaced, ignore_errors=True)
-
-
 class Data(NamedTuple):
     """The data to index, with name and values of the target, if there is one."""
 
@@ -255,17 +246,17 @@ def _write_folder(
 ) -> None:
     """Write all files of an index, the description last."""
     (n, p), by_row = data.source.shape, {"target": data.y, "ids": data.ids}
-    order = np.random.default_rng(seed).permutation(n)
+    order, index = np.random.default_rng(seed).permutation(n), folder / INDEX
     vectors = {"original_rows": order, "names": data.source.names}
     vectors |= {ANNOTATION + name: values for name, values in data.source.annotations.items()}
     vectors |= {name: np.asarray(values)[order] for name, values in by_row.items() if values is not None}
     for name, values in vectors.items():
         if values is not None:
-            _write_vector(folder, name, np.asarray(values))
+            _write_vector(index, name, np.asarray(values))
     written = _write_cells(data.source, dtype, order, seed, memory, folder, report)
-    names = sorted(file.name for file in folder.iterdir() if file.is_file() and file.name != CELLS)
-    files = {name: Folder(str(folder)).checksum(name) for name in names} | {CELLS: written}
-    Record((n, p), seed, data.name, data.target, files).write(folder)
+    names = sorted(file.name for file in index.iterdir() if file.name != CELLS)
+    files = {name: Folder(str(index)).checksum(name) for name in names} | {CELLS: written}
+    Record((n, p), seed, data.name, data.target, files).write(index)
 
 
 def _write_vector(folder: Path, name: str, values: Array) -> None:
@@ -279,21 +270,12 @@ def _write_vector(folder: Path, name: str, values: Array) -> None:
         _create(folder / f"{name}.npy", values.dtype.newbyteorder("="), values.shape)[:] = values
 
 
-def _reserve(path: Path) -> None:
-    """Reserve the space of a file, or else a full disk ends the process that writes to its map."""
-    if hasattr(os, "posix_fallocate"):
-        try:
-            with open(path, "r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
-        except OSError as error:  # some file systems cannot reserve space
-            if error.errno in NO_SPACE:
-                raise
-
-
 def _create(path: Path, dtype: Any, shape: tuple[int, ...]) -> Array:
     """A new file that is mapped into memory."""
     array: Array = np.lib.format.open_memmap(path, "w+", dtype, shape)
-    _reserve(path)
+    if hasattr(os, "posix_fallocate"):  # or else a full disk ends the process that writes to the map
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     return array
 
 
@@ -307,92 +289,81 @@ def _write_cells(
     report: Callable[[int, int], None],
 ) -> Written:
     """Write all rows by column in an order, and their bits; each thread does a few columns at a time."""
-    (n, p), blocks = source.shape, make_blocks(source.shape[0])
-    bits = _create(folder / BITS, np.uint64, (sum(block.size for block in blocks) // WORD, p))
-    moments = _create(folder / MOMENTS, np.float64, (N_MOMENTS * len(blocks), p))
-    # A thread has its columns three times: as they are read, by column, and in order.
+    (n, p), blocks, index = source.shape, make_blocks(source.shape[0]), folder / INDEX
+    bits = _create(index / BITS, np.uint64, (sum(block.size for block in blocks) // WORD, p))
+    moments = _create(index / MOMENTS, np.float64, (N_MOMENTS * len(blocks), p))
+    # A thread has its columns four times: as they are read, by column, and in order until they are written.
     n_columns = memory // (4 * n * dtype.itemsize)
     n_threads = max(1, min(count_jobs(None), n_columns // WIDTH))
     width = max(1, min(COLUMNS_AT_ONCE, p, n_columns // n_threads))
-    # Columns that are read together with others. Scratch files pay off if they would be read many times.
+    # Columns that are read together with others. A scratch file pays off if they would be read many times.
     others = max(source.chunk[1], CACHE_LINE // dtype.itemsize if source.by_row else 1) - 1
     is_direct = -(-p // width) * min(width + others, p) <= 3 * p
     tick = add_up(report, (1 if is_direct else 2) * n * p * dtype.itemsize)
-    parts = [(source, 0)]
     if not is_direct:
-        parts = _scatter(source, dtype, max(width, memory // 4 // (n * dtype.itemsize)), memory, folder, tick)
-    pieces = [
-        Piece(part, first, slice(low, min(low + width, part.shape[1])))
-        for part, first in parts
-        for low in range(0, part.shape[1], width)
-    ]
+        source = _store_by_column(source, dtype, memory, folder / SCRATCH / "columns.npy", tick)
+    written = MappedSource(bits)
+    # Memory that is used again, because new memory takes longer than putting rows in order.
+    in_order = [np.empty((width, n), dtype) for _ in range(2 * n_threads)]
 
-    def encode(piece: Piece) -> None:
-        piece.read(order, dtype)
-        place = slice(piece.first + piece.columns.start, piece.first + piece.columns.stop)
-        encode_panel(piece.cells, blocks, seed, bits[:, place], moments[:, place])
+    def cells(columns: slice) -> Array:
+        memory: Array = in_order[columns.start // width % len(in_order)]
+        return memory[: columns.stop - columns.start]
 
-    with open(folder / CELLS, "xb") as file, Workers(n_threads) as workers:
+    def encode(columns: slice) -> None:
+        block = source.read(slice(0, n), columns)
+        by_column = block.T
+        if not by_column.flags.c_contiguous or block.dtype != dtype:
+            by_column = np.empty(by_column.shape, dtype)
+            _transpose(block, by_column)
+        source.release()
+        by_column.take(order, axis=1, out=cells(columns), mode="clip")  # other modes use a buffer
+        encode_panel(cells(columns), blocks, seed, bits[:, columns], moments[:, columns])
+
+    with open(index / CELLS, "xb") as file, Workers(n_threads) as workers:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": True, "shape": (n, p)}
         np.lib.format.write_array_header_1_0(file, header)
         file.flush()
-        crc = Folder(str(folder)).checksum(CELLS).crc32
-        file.truncate(size := file.tell() + n * p * dtype.itemsize)
-        _reserve(folder / CELLS)
+        crc = Folder(str(index)).checksum(CELLS).crc32
 
-        def finish(piece: Piece) -> None:
+        def finish(columns: slice) -> None:
             nonlocal crc
-            file.write(piece.cells.data)
-            crc = zlib.crc32(piece.cells.data, crc)
-            tick(piece.cells.nbytes)
-            del piece.cells
+            file.write(cells(columns).data)
+            crc = zlib.crc32(cells(columns).data, crc)
+            written.release()
+            tick(cells(columns).nbytes)
 
-        workers.run_in_order(iter(pieces), encode, finish, n_threads)
-    return Written(size, crc)
-
-
-@dataclass
-class Piece:
-    """Columns that a thread encodes: of one source, whose first column is number ``first`` of all."""
-
-    source: Source
-    first: int
-    columns: slice
-    #: the cells in the order of the index, one column a line
-    cells: Array = field(init=False)
-
-    def read(self, order: Indices, dtype: np.dtype) -> None:
-        """Read the cells and put them in order."""
-        block = self.source.read(slice(0, len(order)), self.columns)
-        columns = block.T
-        if not columns.flags.c_contiguous or columns.dtype != dtype:
-            columns = np.empty(columns.shape, dtype)
-            for low in range(0, len(order), ROWS_AT_ONCE):  # which stay in the cache
-                columns[:, low : low + ROWS_AT_ONCE] = block[low : low + ROWS_AT_ONCE].T
-        self.source.release()
-        self.cells = columns.take(order, axis=1, mode="clip")  # other modes use a buffer
+        panels = (slice(low, min(low + width, p)) for low in range(0, p, width))
+        workers.run_in_order(panels, encode, finish, len(in_order))
+        return Written(file.tell(), crc)
 
 
-def _scatter(
-    source: Source, dtype: np.dtype, width: int, memory: int, folder: Path, tick: Callable[[int], None]
-) -> list[tuple[Source, int]]:
-    """Write panels of columns to files of their own, row by row; return what reads them."""
-    (n, p), scratch = source.shape, folder / SCRATCH
-    panels = [slice(low, min(low + width, p)) for low in range(0, p, width)]
-    paths = [scratch / f"panel_{panel.start}" for panel in panels]
+def _transpose(block: Array, out: Array) -> None:
+    """Copy a block to memory by column."""
+    for low in range(0, len(block), ROWS_AT_ONCE):  # which stay in the cache
+        out[:, low : low + ROWS_AT_ONCE] = block[low : low + ROWS_AT_ONCE].T
+
+
+def _store_by_column(
+    source: Source, dtype: np.dtype, memory: int, path: Path, tick: Callable[[int], None]
+) -> Source:
+    """Write all cells to a file by column, after reading them row by row; return what reads it."""
+    n, p = source.shape
+    columns = _create(path, dtype, (p, n))
+    stored = MappedSource(columns.T)
     step = max(1, memory // 8 // (p * source.dtype.itemsize))
     if step > source.block_rows:  # whole blocks
         step -= step % source.block_rows
     for start in range(0, n, step):
-        block = source.read(slice(start, min(n, start + step)), slice(0, p))
+        rows = slice(start, min(n, start + step))
+        block = source.read(rows, slice(0, p))
 
-        def append(path: Path, panel: slice, block: Array = block) -> None:
-            with open(path, "ab") as file:
-                file.write(np.ascontiguousarray(block[:, panel], dtype).data)
+        def copy(low: int, block: Array = block, rows: slice = rows) -> None:
+            some = slice(low, low + COLUMNS_AT_ONCE)
+            _transpose(block[:, some], columns[some, rows])
 
-        map_in_threads(lambda given: append(*given), zip(paths, panels, strict=True))
-        source.release()
+        map_in_threads(copy, range(0, p, COLUMNS_AT_ONCE))
+        for held in (source, stored):
+            held.release()
         tick(block.size * dtype.itemsize)
-    shapes = [(n, panel.stop - panel.start) for panel in panels]
-    arrays = [np.memmap(path, dtype, "r", shape=shape) for path, shape in zip(paths, shapes, strict=True)]
-    return [(MappedSource(array), panel.start) for array, panel in zip(arrays, panels, strict=True)]
+    return stored
