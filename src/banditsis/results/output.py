@@ -22,14 +22,8 @@ R = TypeVar("R")
 #: Stands for the logarithm of 0 among the selected features; JSON has no infinity.
 LOG_OF_ZERO = -1e308
 #: Attributes of a result that are readable as they are, and those of its evidence.
-SUMMARY = (
-    *("n_rows", "n_features", "cells_read", "fraction_read", "cells_reread"),
-    *("parameters", "notes"),
-)
-EVIDENCE = (
-    *("by_evidence", "n_covariates", "variance_inflation", "informative_response", "unread", "reach"),
-    *("one_sided", "no_floor_reason", "no_interval_reason"),
-)
+SUMMARY = ("n_rows", "n_features", "cells_read", "fraction_read", "cells_reread", "parameters", "notes")
+EVIDENCE = ("one_sided", "no_floor_reason", "no_interval_reason")
 #: An array of a result has at most this many values per feature: bins of values, correlations of candidates.
 MAX_PER_FEATURE = 2048
 #: All that a record may name; nothing else is called when it is read.
