@@ -339,15 +339,17 @@ PARTS = {part.__name__: part for part in (errors, certificates, stored, disk, bu
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="20 runs, and no sample of a million rows")
-    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument(
+        "--quick", action="store_true", help="20 runs by default, and no sample of a million rows"
+    )
+    parser.add_argument("--runs", type=int)
     parser.add_argument("--rows", type=int, default=1 << 16)
     parser.add_argument("--features", type=int, default=4000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--write", type=Path)
     parser.add_argument("--part", nargs="*", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
-    options.runs = 20 if options.quick else options.runs
+    options.runs = options.runs or (20 if options.quick else 1000)
     figures = collect(figure for part in options.part for figure in PARTS[part](options))
     publish(figures, "bench-index", options.write, MARKER)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,12 @@ from banditsis.core.arrays import (
     as_indices,
     count_rows,
     split_at,
-    take,
 )
 from banditsis.formats.opened import OpenedMatrix
 from banditsis.formats.options import ReadOptions
 from banditsis.index.folder import ANNOTATION, BITS, CELLS, MOMENTS, Folder, read_record, read_vector
 from banditsis.index.sketch import N_MOMENTS, WORD, Part, Sketch, make_blocks
-from banditsis.sources.base import Calibration, Source, SumContext, calibrate, pilot_rows, summing_dtype
+from banditsis.sources.base import Source, SumContext
 from banditsis.sources.blocks import BlockSource, shift_rows
 from banditsis.sources.memmap import MappedSource
 from banditsis.statistics.weights import Weights
@@ -57,7 +55,7 @@ class StoredRows:
         return Part(bits, moments, self.record.seed, n)
 
 
-class IndexSource(Source):
+class IndexSource(BlockSource):
     """The rows of an index and of those appended to it, or of several indexes, one after the other.
 
     Parameters
@@ -68,6 +66,7 @@ class IndexSource(Source):
 
     shuffled = True
     by_row = False
+    block_rows = 1
 
     def __init__(self, *folders: object) -> None:
         self.parts = [StoredRows(part) for where in folders for part in Folder.at(where).parts()]
@@ -151,22 +150,11 @@ class IndexSource(Source):
             parts[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
         )
 
-    def calibrate(self, rows: Rows) -> Calibration:
-        return calibrate(self, rows, pilot_rows(self, rows), summing_dtype(self.dtype))
-
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
-        if len(self.parts) == 1:
-            self.parts[0].cells.add_sums(rows, edges, columns, weights, context)
-            return
-        for g, (start, stop) in enumerate(pairwise(edges.tolist())):
-            inside = context._replace(out=context.out[g : g + 1])
-            for part, some in self._split(take(rows, start, stop)):
-                end = start + count_rows(some)
-                weights_of_part = weights.part(slice(start, end))
-                part.cells.add_sums(some, np.array([0, end - start]), columns, weights_of_part, inside)
-                start = end
+        of_parts = self.parts[0].cells.add_sums if len(self.parts) == 1 else super().add_sums
+        of_parts(rows, edges, columns, weights, context)
 
     def release(self) -> None:
         for part in self.parts:

@@ -54,6 +54,9 @@ class Estimated(NamedTuple):
 
     scores: Floats
     limits: Floats  #: of |score|, which exceeds it with probability α / d at most
+    #: the features that may be read, in order, and the number of those that are read in any case
+    order: Indices
+    n_first: int
 
 
 def bit_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Iterator[list[ScreeningResult]]:
@@ -153,7 +156,17 @@ def _find_limits(
         scale = question.scales[response] / np.sqrt(1.0 - explained)
     one = len(r) == 1 and not statistic.one_sided
     scores = scale * (r[0] if one else np.sqrt(shrunken(r, v)) if len(r) > 1 else np.abs(r[0]))
-    return Estimated(np.clip(scores, -statistic.max_score, statistic.max_score), limits)
+    scores = np.clip(scores, -statistic.max_score, statistic.max_score)
+    return Estimated(scores, limits, *_first_candidates(run, scores, limits))
+
+
+def _first_candidates(run: Run, scores: Floats, limits: Floats) -> tuple[Indices, int]:
+    """The features that may be read, in order, and the number of those that are read in any case."""
+    budget = run.plan.steps[0].n_keep
+    first = np.flatnonzero(limits >= np.partition(limits, len(limits) - budget)[len(limits) - budget])
+    order = first[np.argsort(-limits[first], kind="stable")][:budget]
+    level = strongest(strength(scores, run.statistic.one_sided), run.plan.n_keep)[1]
+    return order, max(run.plan.n_keep, int(np.count_nonzero(limits[order] >= level)))
 
 
 def largest_length(estimates: Floats, variances: Floats, error: float) -> Floats:
@@ -203,24 +216,6 @@ def _report(run: Run, done: Round) -> None:
         run.settings.on_round(done)
 
 
-class _Candidates(NamedTuple):
-    """What is known of a response before its candidates are read."""
-
-    result: ScreeningResult
-    found: Estimated
-    #: features in the order in which they are read, as many as may be, and number of the first
-    first: tuple[Indices, int]
-
-
-def _first_candidates(run: Run, found: Estimated) -> tuple[Indices, int]:
-    """The features that may be read, in order, and the number of those that are read in any case."""
-    budget, limits = run.plan.steps[0].n_keep, found.limits
-    first = np.flatnonzero(limits >= np.partition(limits, len(limits) - budget)[len(limits) - budget])
-    order = first[np.argsort(-limits[first], kind="stable")][:budget]
-    level = strongest(strength(found.scores, run.statistic.one_sided), run.plan.n_keep)[1]
-    return order, max(run.plan.n_keep, int(np.count_nonzero(limits[order] >= level)))
-
-
 def _read_group(
     run: Run,
     statistic: Any,
@@ -232,15 +227,14 @@ def _read_group(
 ) -> list[ScreeningResult]:
     """Read the candidates of some responses together, or one by one in threads if they have few in common."""
     shift, q = np.zeros(run.source.shape[1], summing_dtype(run.source.dtype)), len(found)
-    firsts = [_first_candidates(run, estimated) for estimated in found]
-    given = [_Candidates(*known) for known in zip(results, found, firsts, strict=True)]
 
     def read(part: Sequence[int], workers: Workers) -> list[ScreeningResult]:
         some = statistic if len(part) == q else statistic.subset(part)
         state = SumState.begin(run.source, some, Calibration(shift, shift + 1), np.arange(0))
-        return _read_candidates(run, state, [given[k] for k in part], reason, workers, tick)
+        given = [(results[k], found[k]) for k in part]
+        return _read_candidates(run, state, given, reason, workers, tick)
 
-    features = [order[:count] for order, count in firsts]
+    features = [estimated.order[: estimated.n_first] for estimated in found]
     n_products = len(np.unique(np.concatenate(features))) * q
     if n_products <= MAX_SPARSITY * sum(map(len, features)):
         return read(range(q), workers)
@@ -250,7 +244,7 @@ def _read_group(
 def _read_candidates(
     run: Run,
     state: SumState,
-    responses: list[_Candidates],
+    responses: list[tuple[ScreeningResult, Estimated]],
     reason: str | None,
     workers: Workers,
     tick: Callable[[int], None],
@@ -260,30 +254,32 @@ def _read_candidates(
     A feature that several responses need is read once.
     """
     n, d, one_sided, started = state.source.shape[0], run.plan.n_keep, run.statistic.one_sided, clock()
-    counts, orders = [given.first[1] for given in responses], [given.first[0] for given in responses]
+    counts = [estimated.n_first for _, estimated in responses]
     unfinished = list(range(len(responses)))
     while unfinished:
-        known = [order[:count] for order, count in zip(orders, counts, strict=True)]
+        known = [found.order[:count] for (_, found), count in zip(responses, counts, strict=True)]
         state, before, unfinished = _read(state, known, workers, tick), unfinished, []
         for k in before:
-            limits, order, count = responses[k].found.limits, orders[k], counts[k]
+            (_, found), count = responses[k], counts[k]
             scores = strength(state.score(k, _positions(state, known[k])).scores, one_sided)
-            more = np.count_nonzero(limits[order[count:]] > np.partition(scores, count - d)[count - d])
+            more = np.count_nonzero(
+                found.limits[found.order[count:]] > np.partition(scores, count - d)[count - d]
+            )
             if more:  # limits decrease
                 counts[k] += int(more)
                 unfinished.append(k)
     tick(n * (run.plan.steps[0].n_keep * len(responses) - state.n_columns))  # that were not needed
     seconds, ended = (clock() - started) / len(responses), Found(state, [], [])
-    for k, (given, count) in enumerate(zip(responses, counts, strict=True)):
-        features = np.sort(given.first[0][:count])
+    for k, ((result, found), count) in enumerate(zip(responses, counts, strict=True)):
+        features = np.sort(found.order[:count])
         positions = _positions(state, features)
         scored = state.score(k, positions)
         kept, cutoff = strongest(strength(scored.scores, one_sided), d)
         done = Round(n, count, d, cutoff, n * count, seconds, float(n))
-        result = replace(given.result, rounds=(replace(given.result.rounds[0], n_kept=count),))
+        result = replace(result, rounds=(replace(result.rounds[0], n_kept=count),))
         result = add_round(result, scored, features, kept, done)
         _report(run, done)
-        reach = None if reason else float(np.delete(given.found.limits, features).max(initial=0.0))
+        reach = None if reason else float(np.delete(found.limits, features).max(initial=0.0))
         evidence = replace(result.evidence, reach=reach, no_floor_reason=reason)
         ended.left.append(positions[kept])
         ended.results.append(replace(result, evidence=evidence))

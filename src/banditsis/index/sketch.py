@@ -91,6 +91,10 @@ class Part(NamedTuple):
     seed: int
     n_rows: int
 
+    def read_bits(self, block: Block) -> Array:
+        """The bits of a block."""
+        return _read(self.bits, slice(block.word, block.word + block.size // WORD))
+
     def read_moments(self, block: Block) -> Array:
         """The moments of a block."""
         return _read(self.moments, slice(N_MOMENTS * block.number, N_MOMENTS * (block.number + 1)))
@@ -98,13 +102,6 @@ class Part(NamedTuple):
 
 def _read(array: Source, lines: slice) -> Array:
     return np.ascontiguousarray(array.read(lines, slice(0, array.shape[1])))
-
-
-class Queries(NamedTuple):
-    """Queries in one block, rotated and rounded, as :func:`~banditsis.kernels.bits.add_block` takes them."""
-
-    planes: Array
-    numbers: Floats
 
 
 class Estimates(NamedTuple):
@@ -145,7 +142,7 @@ class Sketch:
         The columns must have mean 0 over all rows. ``tick`` is called with numbers of rows.
         """
         queries = self._rotate(compute)
-        m, p = len(queries[0].planes), self.n_features
+        m, p = len(queries[0][0]), self.n_features
         shift = self.parts[0].read_moments(self._blocks[0][2])[0].copy()
         shift[~np.isfinite(shift)] = 0.0
         run = LONG_RUN if m < FEW_QUERIES else SHORT_RUN
@@ -160,8 +157,8 @@ class Sketch:
         for first in range(0, len(queries), step):
             some = self._blocks[first : first + step]
             group = [
-                (*self._read_block(*given), *query)
-                for given, query in zip(some, queries[first : first + step], strict=True)
+                (part.read_bits(block), part.read_moments(block), block.stop - block.start, *query)
+                for (part, _, block), query in zip(some, queries[first : first + step], strict=True)
             ]
             workers.run((add, group, start) for start in range(0, p, width))
             tick(sum(block.stop - block.start for _, _, block in some))
@@ -176,16 +173,10 @@ class Sketch:
         found = Estimates(out[:m], out[m : 2 * m], squares, missing)
         return found if self.columns is None else Estimates(*(values[..., self.columns] for values in found))
 
-    @staticmethod
-    def _read_block(part: Part, start: int, block: Block) -> tuple[Array, Array, int]:
-        """Bits, moments and number of rows of a block."""
-        words = slice(block.word, block.word + block.size // WORD)
-        return _read(part.bits, words), part.read_moments(block), block.stop - block.start
+    def _rotate(self, compute: Callable[[slice], Floats]) -> list[tuple[Array, Floats]]:
+        """Rotate the queries as the features of each block, and round them, as ``add_block`` takes them."""
 
-    def _rotate(self, compute: Callable[[slice], Floats]) -> list[Queries]:
-        """Rotate the queries as the features of each block, and round them."""
-
-        def rotate(given: list[tuple[Part, int, Block]]) -> list[Queries]:
+        def rotate(given: list[tuple[Part, int, Block]]) -> list[tuple[Array, Floats]]:
             (_, first, start), (_, last, end) = given[0], given[-1]
             values = compute(slice(first + start.start, last + end.stop))
             values = np.ascontiguousarray(values).reshape(len(given), -1, values.shape[1])
@@ -194,7 +185,7 @@ class Sketch:
             numbers = np.empty((*shape, 6))
             signs = np.stack([draw_signs(part.seed, block) for part, _, block in given])
             kernels.bits.round_queries(values, signs, planes, numbers)
-            return list(map(Queries, planes, numbers))
+            return list(zip(planes, numbers, strict=True))
 
         m = compute(slice(0, 1)).shape[1]
         alike = groupby(self._blocks, lambda given: (given[2].stop - given[2].start, given[2].size))

@@ -206,22 +206,18 @@ def _is_ours(folder: Path) -> bool:
     """Whether a folder has only files that an index should have, even if it is damaged."""
     if not is_index(folder):
         return False
-    try:
-        files = {META, *json.loads((folder / META).read_text(encoding="utf-8"))["files"]}
-    except (ValueError, KeyError, TypeError):
-        files = {META}
+    files = {META, *(json.loads((folder / META).read_bytes()).get("files") or ())}
     others = [entry for entry in folder.iterdir() if entry.name not in files]
     return all(re.fullmatch(rf"{PART}\d+", entry.name) and _is_ours(entry) for entry in others)
 
 
 class Data(NamedTuple):
-    """The data to index, with name and values of the target, if there is one."""
+    """The data to index, with the name of the target, and values of each row by name."""
 
     source: Source
     name: str
-    ids: Array | None
-    target: str | None = None
-    y: Array | None = None
+    target: str | None
+    by_row: dict[str, Array]
 
 
 def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
@@ -233,30 +229,30 @@ def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
     source = opened.source()
     if source.original_rows is not None:
         raise ValueError(f"{name} is an index already: index the original data.")
+    ids = {} if opened.ids is None else {"ids": np.asarray(opened.ids)}
     for column in columns:
         file, label = column.place.file, column.name if column.place.file is None else column.place.column
         if file is not None and (not label or label.isdigit()):  # which would be the number of a feature
             label = " ".join(filter(None, (Path(file).stem, label)))
-        return Data(source, name, opened.ids, label, column.take(np.arange(source.shape[0])))
-    return Data(source, name, opened.ids)
+        return Data(source, name, label, ids | {"target": column.take(np.arange(source.shape[0]))})
+    return Data(source, name, None, ids)
 
 
 def _write_folder(
     data: Data, dtype: np.dtype, seed: int, memory: int, folder: Path, report: Callable[[int, int], None]
 ) -> None:
     """Write all files of an index, the description last."""
-    (n, p), by_row = data.source.shape, {"target": data.y, "ids": data.ids}
-    order, index = np.random.default_rng(seed).permutation(n), folder / INDEX
+    index, order = folder / INDEX, np.random.default_rng(seed).permutation(data.source.shape[0])
     vectors = {"original_rows": order, "names": data.source.names}
     vectors |= {ANNOTATION + name: values for name, values in data.source.annotations.items()}
-    vectors |= {name: np.asarray(values)[order] for name, values in by_row.items() if values is not None}
+    vectors |= {name: values[order] for name, values in data.by_row.items()}
     for name, values in vectors.items():
         if values is not None:
             _write_vector(index, name, np.asarray(values))
     written = _write_cells(data.source, dtype, order, seed, memory, folder, report)
     names = sorted(file.name for file in index.iterdir() if file.name != CELLS)
     files = {name: Folder(str(index)).checksum(name) for name in names} | {CELLS: written}
-    Record((n, p), seed, data.name, data.target, files).write(index)
+    Record(data.source.shape, seed, data.name, data.target, files).write(index)
 
 
 def _write_vector(folder: Path, name: str, values: Array) -> None:
