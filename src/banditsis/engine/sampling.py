@@ -191,7 +191,8 @@ class Strata:
         starts = np.cumsum([0, *sizes[:-1]])
         for step in zip(*parts, strict=True):
             places = np.concatenate([start + some for start, some in zip(starts, step, strict=True)])
-            yield np.sort(places if self._rows is None else self._rows[places].astype(np.intp))
+            rows = places if self._rows is None else self._rows[places]
+            yield np.sort(rows).astype(np.intp, copy=False)  # smaller integers are sorted faster
 
 
 def _allocate_at_random(sizes: Sequence[int], totals: Sequence[int], rng: np.random.Generator) -> Indices:

@@ -143,15 +143,14 @@ def count_sizes(sizes: Array, bits: int, keys: Array, total: Array) -> Any:
     column of ``total`` is for the largest size, and the first one, whose key is returned, also for all
     smaller ones, which hardly count.
     """
-    largest = 0.0
-    for i in range(sizes.size):
-        largest = sizes[i] if sizes[i] > largest else largest
-    last = np.float64(largest).view(np.int64) >> bits
+    memory, largest = sizes.view(np.int64), np.int64(0)
+    for i in range(sizes.size):  # integers are compared several at a time
+        largest = max(largest, memory[i])
+    last = largest >> bits
     first: Any = last + 1 - total.shape[1] if last >= total.shape[1] else 0
     for i in range(sizes.size):
         size = sizes[i]
-        key = np.float64(size).view(np.int64) >> bits
-        key = key if key > first else first
+        key = max(memory[i] >> bits, first)
         keys[i] = key
         total[0, key - first] += 1.0
         total[1, key - first] += size
