@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.glm import maximise
 from banditsis.statistics.moments import whiten
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
-from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events
+from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 from banditsis.statistics.sample import SampleStatistic
 
 TOLERANCE = 1e-12
@@ -162,8 +163,11 @@ class Cox(SampleStatistic):
         model = self.prepare(self.response(rows))
         residuals = np.empty(len(model.order))
         residuals[model.order] = model.linear[0]
-        design = None if self.covariates is None else self.covariates.design(rows)
-        return ScoreParts(residuals[:, None], design, at_risk=True)
+        if self.covariates is None:
+            return ScoreParts(residuals[:, None], at_risk=True)
+        design = self.covariates.design(rows)
+        by_likelihood = partial(_log_pvalue, model, design[model.order, 1:])
+        return ScoreParts(residuals[:, None], design, by_likelihood=by_likelihood, at_risk=True)
 
     def few_events(self, rows: Rows) -> str | None:
         return describe_few_events(int(self.y[rows, 1].sum()), self.rank)
@@ -232,3 +236,33 @@ def fit_null_model(time: Floats, event: Floats, Z: Floats, weights: Floats) -> N
             )
         beta = maximum[0]
     return evaluate(beta)[0]
+
+
+def _log_pvalue(model: NullModel, Z: Floats, x: Array) -> float:
+    """By the partial likelihood: in each risk set, the row with the event is drawn by its relative risk."""
+    last, d = model.ends - 1, model.events
+    g = x[model.order] - x.mean(dtype=np.float64)
+    g = g - Z @ (model.white.T @ (model.white @ (model.linear[1:] @ g)))
+
+    def moments(t: float) -> tuple[Floats, Floats, Floats]:
+        tilted = model.risk * np.exp(np.clip(t * g, -700.0, 700.0))
+        total, first, second = (np.cumsum(tilted * g**k)[last] for k in range(3))
+        return total, first / total, second / total - np.square(first / total)
+
+    total, mean, variance = moments(0.0)
+    if not (information := float(d @ variance)) > 0:
+        return -np.inf
+    g /= np.sqrt(information)
+    expected = float(d @ mean) / np.sqrt(information)
+
+    def cumulants(t: float) -> tuple[float, float, float]:
+        tilted, first, second = moments(t)
+        return (
+            float(d @ np.log(tilted / total)) - t * expected,
+            float(d @ first) - expected,
+            float(d @ second),
+        )
+
+    # As in a t test, each covariate takes a degree of freedom of the events.
+    freedom = max(1.0 - Z.shape[1] / d.sum(), 0.0)
+    return log_pvalue(cumulants, float(model.linear[0] @ g) * np.sqrt(freedom))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import Moments, common, whiten
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
-from banditsis.statistics.saddlepoint import describe_few_events
+from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 
 TOLERANCE = 1e-10
 #: The null model has no maximum if the information is a smaller share of that without covariates.
@@ -113,6 +114,37 @@ class ScoreTest(LinearStatistic):
         total = float(self.values(rows)[:, 0].sum())
         rarer = total if self.family.dispersed else min(total, count_rows(rows) - total)
         return describe_few_events(int(rarer), self.rank)
+
+    def score_parts(self, rows: Rows) -> ScoreParts | None:
+        parts = super().score_parts(rows)
+        if parts is None or self.rank == 0:
+            return parts
+        parts = parts._replace(variances=self.variances(rows))
+        return parts._replace(by_likelihood=partial(self._log_pvalue, parts, self.predictor(rows)))
+
+    def _log_pvalue(self, parts: ScoreParts, predictor: Floats, x: Array) -> float:
+        """By the distribution that the null model gives to the response of each row."""
+        family, A, v = self.family, parts.design, parts.variances
+        assert A is not None
+        assert v is not None
+        g = x - x.mean(dtype=np.float64)
+        g = g - A @ (white := whiten(A.T @ (A * v[:, None]))).T @ (white @ (A.T @ (v * g)))
+        information = float(v @ np.square(g))
+        if not information > 0:
+            return -np.inf
+        g /= np.sqrt(information)
+        residuals, root = parts.residuals[:, 0], 1.0
+        if family.dispersed:  # counts with dispersion φ vary as if they came in steps of φ: K(φ t) / φ
+            root = np.sqrt(residuals @ residuals / v.sum() * len(v) / (len(v) - A.shape[1]))
+        mean, start = g @ family.mean(predictor), family.cumulant(predictor).sum()
+
+        def cumulants(t: float) -> tuple[float, float, float]:
+            tilted = predictor + t * root * g
+            means = family.mean(tilted)
+            value = (family.cumulant(tilted).sum() - start) / root**2 - t * mean / root
+            return float(value), float(g @ means - mean) / root, float(np.square(g) @ family.variance(means))
+
+        return log_pvalue(cumulants, float(g @ residuals) / root)
 
 
 class Logistic(ScoreTest):

@@ -9,10 +9,11 @@ of Barndorff-Nielsen (1986): with :math:`K'(t) = T`,
 .. math:: P(\mathrm{sum} ≥ T) ≈ Φ(-r^*), \quad r^* = w + \frac 1w \log \frac vw, \quad
           w = \sqrt{2 (t T - K(t))}, \quad v = t \sqrt{K''(t)}
 
-:math:`K(t) = \sum_i κ(t g_i)` is that of independent draws from the residuals R, with
-:math:`κ(s) = \log \frac 1n \sum_j e^{s R_j}`, so rows are taken as exchangeable. In a generalised linear or
-Cox model with covariates they are not quite, because cases are more likely in some rows than in others; the
-larger of the usual and this p-value counts. The page on p-values has more.
+If the residuals are exchangeable, :math:`K(t) = \sum_i κ(t g_i)` is that of independent draws from them, with
+:math:`κ(s) = \log \frac 1n \sum_j e^{s R_j}`. In a generalised linear or Cox model with covariates, where a
+case is more likely in some rows than in others, :math:`K(t) = ℓ(0) - ℓ(t) + t T`, where :math:`ℓ(t)` is the
+(partial) log-likelihood with coefficient t of the feature, from which the covariates have been projected out.
+In a Cox model few rows may be at risk, so the larger of both p-values counts. The page on p-values has more.
 """
 
 from __future__ import annotations
@@ -56,12 +57,23 @@ class ScoreParts(NamedTuple):
     residuals: Array
     #: an intercept and the covariates; None for an intercept alone
     design: Floats | None = None
+    #: variances of the residuals, up to a factor; None if they are equal
+    variances: Floats | None = None
+    #: logarithm of the p-value of a feature by the likelihood of the model; None if rows are exchangeable
+    by_likelihood: Callable[[Floats], float] | None = None
     #: whether residuals and features are replaced by their ranks
     ranks: bool = False
     #: whether the score is the sum; otherwise it is close to it, and a normal p-value is right without ties
     linear: bool = True
     #: whether the usual p-value divides the score by another variance, that in the sets of rows at risk
     at_risk: bool = False
+
+
+def log_pvalue(cumulants: Cumulants, score: float) -> float:
+    """Logarithm of the two-sided p-value of a score; -inf if the normal distribution is close enough."""
+    if max(abs(cumulants(t)[0] - t * t / 2) for t in (-DEVIATION, DEVIATION)) <= TOLERANCE:
+        return -np.inf
+    return saddlepoint_tail(cumulants, score)
 
 
 def saddlepoint_tail(cumulants: Cumulants, score: float, span: float = 0.0) -> float:

@@ -20,8 +20,9 @@ class TailTest:
         #: the intercept and the covariates as orthonormal columns; None for an intercept alone
         self.design = None if A is None else A @ whiten(A.T @ A).T
         self.freedom = self.n - (1 if self.design is None else self.design.shape[1])
-        #: None if the response is constant given the design
-        self.response = self._residuals(parts.residuals[:, 0])
+        #: None if the response is constant given the design, or not exchangeable
+        exchangeable = parts.by_likelihood is None or parts.at_risk
+        self.response = self._residuals(parts.residuals[:, 0]) if exchangeable else None
 
     @property
     def is_exempt(self) -> bool:
@@ -30,6 +31,8 @@ class TailTest:
         For ranks, whether they are right for a feature with any ties: its skewness is at most √n, and its
         kurtosis, which matters if the score is the sum, at least -2.
         """
+        if self.parts.by_likelihood is not None:
+            return False
         if self.response is None or self.parts.at_risk:
             return self.response is None
         if self.parts.ranks:
@@ -45,6 +48,8 @@ class TailTest:
 
     def log_pvalue(self, x: Array, log: float) -> float:
         """Logarithm of the p-value of a feature: the usual one, or a larger one that the data call for."""
+        if self.parts.by_likelihood is not None:
+            log = max(log, self.parts.by_likelihood(_to_unit(x)))
         feature = self._residuals(x)
         if feature is None or self.response is None:
             return log
