@@ -134,11 +134,7 @@ class IterativeSIS(Screener):
         """
         if y is None:
             raise ValueError("IterativeSIS requires y to be passed, but the target y is None.")
-        screener = clone(SIS() if self.screener is None else self.screener)
-        if not isinstance(screener, Screener):
-            raise TypeError(f"screener must be SIS() or BanditSIS(), got {screener!r}.")
-        if self.statistic is not None:
-            screener.set_params(statistic=self.statistic)
+        screener = self._make_screener()
         check_integer("max_iter", self.max_iter, 1)
         y, covariates = pair_rows(X, y=y, covariates=covariates).values()
         source = self._open(X)
@@ -157,16 +153,8 @@ class IterativeSIS(Screener):
             # The first iteration leaves a third of the places for features that only appear given others.
             n_new = max_size - len(chosen) if len(chosen) else max(1, 2 * max_size // 3)
             screener.set_params(n_features_to_select=min(n_new, p))
-            adjust = [_read(source, np.sort(chosen))] if len(chosen) else []
-            adjust += [] if given is None else [given]
             try:
-                screener.fit(source, y, covariates=np.column_stack(adjust) if adjust else None)
-            except MissingValueError as error:  # whose remedies do not hold here
-                where = str(error).partition(": ")[0]
-                raise MissingValueError(
-                    f"{where}, but IterativeSIS adjusts for features, which must be complete: impute them "
-                    "first, for example with sklearn.impute.SimpleImputer, or leave such columns out."
-                ) from None
+                result = _screen(screener, source, y, chosen, given)
             except CovariateError:
                 if len(chosen) == 0:  # the user's covariates are at fault
                     raise
@@ -175,7 +163,6 @@ class IterativeSIS(Screener):
                 )
                 break
             self.screener_ = screener
-            result: Any = screener.result_
             results.append(result)
             # The chosen features and their copies score 0, so they are not found again.
             found = result.selected[result.scores[result.selected] != 0]
@@ -193,6 +180,15 @@ class IterativeSIS(Screener):
         self.result_ = self._describe(results, max_size, why)
         self.scores_ = self.result_.scores
         return self
+
+    def _make_screener(self) -> Screener:
+        """A copy of the screener with the statistic."""
+        screener = clone(SIS() if self.screener is None else self.screener)
+        if not isinstance(screener, Screener):
+            raise TypeError(f"screener must be SIS() or BanditSIS(), got {screener!r}.")
+        if self.statistic is not None:
+            screener.set_params(statistic=self.statistic)
+        return screener
 
     def _choose_model(self, kind: Any, y: Any, response: Array) -> tuple[Any, Array]:
         """The model, and its target: the user's response, or that of the default model."""
@@ -255,6 +251,24 @@ class IterativeSIS(Screener):
                 no_pvalues_reason=BY_MODEL,
             ),
         )
+
+
+def _screen(
+    screener: Screener, source: Source, y: Any, chosen: Indices, given: Floats | None
+) -> ScreeningResult:
+    """Screen all features given those that are chosen and the user's covariates."""
+    adjust = [_read(source, np.sort(chosen))] if len(chosen) else []
+    adjust += [] if given is None else [given]
+    try:
+        screener.fit(source, y, covariates=np.column_stack(adjust) if adjust else None)
+    except MissingValueError as error:  # whose remedies do not hold here
+        where = str(error).partition(": ")[0]
+        raise MissingValueError(
+            f"{where}, but IterativeSIS adjusts for features, which must be complete: impute them first, for "
+            "example with sklearn.impute.SimpleImputer, or leave such columns out."
+        ) from None
+    assert isinstance(screener.result_, ScreeningResult)  # of one response
+    return screener.result_
 
 
 def _read(source: Source, columns: Indices) -> Floats:

@@ -127,13 +127,10 @@ def rank_genes_groups(
     n = size + others
     correction = 1 - ties / (n**3 - n) if tie_correct else 1.0
     z = ratio(sums, np.sqrt(correction * size * others * (n + 1) / 12))
-    means, shares = totals / size.clip(1), nonzero / size.clip(1)
-    if fixed < 0:
-        rest = nonzero.sum(axis=0) - nonzero
-        rest_shares, rest_means = rest / others, np.where(rest, totals.sum(axis=0) - totals, 0) / others
-    else:
-        rest_means = np.broadcast_to(means[fixed], means.shape)
     base = adata.uns.get("log1p", {}).get("base")
+    shares, rest_shares = _compare_sums(nonzero, comparison, fixed)
+    means, rest_means = _compare_sums(totals, comparison, fixed)
+    rest_means = np.where(rest_shares > 0, rest_means, 0.0)  # without a rounding error
     means, rest_means = (np.expm1(m if base is None else m * np.log(base)) for m in (means, rest_means))
     names = np.array([source.name(j) for j in range(source.shape[1])], object)
     found: dict[str, dict[str, Array]] = {key: {} for key in COLUMNS}
@@ -141,14 +138,10 @@ def rank_genes_groups(
         if k == fixed:
             continue
         order = np.argsort(-np.abs(z[k]) if rankby_abs else -z[k], kind="stable")[:n_genes]
-        log10 = (special.log_ndtr(-np.abs(z[k])) + np.log(2)) / np.log(10)
-        pvalues = 2 * special.ndtr(-np.abs(z[k]))
-        adjusted = np.minimum(pvalues * len(names), 1.0)
-        if corr_method == "benjamini-hochberg":
-            adjusted = np.power(10.0, adjust_pvalues(log10))
         with np.errstate(invalid="ignore"):  # there is none if values are not logarithms of 1 + x
             changes = np.log2((means[k] + PSEUDOCOUNT) / (rest_means[k] + PSEUDOCOUNT))
-        for key, values in zip(COLUMNS, (names, z[k], changes, pvalues, adjusted), strict=True):
+        columns = names, z[k], changes, *_find_pvalues(z[k], corr_method)
+        for key, values in zip(COLUMNS, columns, strict=True):
             found[key][categories[k]] = values[order]
     stored: dict[str, Any] = {
         "params": {
@@ -169,6 +162,22 @@ def rank_genes_groups(
         stored[key] = np.rec.fromarrays(list(found[key].values()), dtype=dtype)
     adata.uns["rank_genes_groups" if key_added is None else key_added] = stored
     return adata if copy else None
+
+
+def _compare_sums(sums: Floats, comparison: Comparison, fixed: int) -> tuple[Floats, Floats]:
+    """Means over each group and over what it is compared with, from sums over groups."""
+    means = sums / comparison.sizes[:, None].clip(1)
+    if fixed >= 0:
+        return means, np.broadcast_to(means[fixed], means.shape)
+    return means, (sums.sum(axis=0) - sums) / comparison.others[:, None]
+
+
+def _find_pvalues(z: Floats, corr_method: str) -> tuple[Floats, Floats]:
+    """Two-sided p-values of normal scores, and these adjusted for their number."""
+    pvalues = 2 * special.ndtr(-np.abs(z))
+    if corr_method == "bonferroni":
+        return pvalues, np.minimum(pvalues * len(z), 1.0)
+    return pvalues, np.power(10.0, adjust_pvalues((special.log_ndtr(-np.abs(z)) + np.log(2)) / np.log(10)))
 
 
 def _choose_groups(categories: list[str], groups: Any, reference: str) -> list[int]:

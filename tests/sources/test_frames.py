@@ -97,7 +97,7 @@ def test_labels_as_target(build):
 def test_columns_that_are_no_numbers_are_named(build):
     days = [datetime.date(2020, 1, 1)] * N
     frame = build({**COLUMNS, "colour": COLOURS, "day": days})
-    message = r"not numeric: 'colour' \(.*\), 'day' \(.*ColumnTransformer.*open_source"
+    message = r"not numeric: 'colour' \(.*\), 'day' \(.*TableEncoder.*open_source"
     with pytest.raises(TypeError, match=message):
         screen(frame, COLUMNS["a"], Plan.exact(N, 9, 3))
     with pytest.raises(TypeError, match=message):

@@ -67,8 +67,8 @@ class OpenedTable(Opened):
         if options.strict and skipped:
             shown = list_some([f"{names[j]!r} ({_type_name(table.schema.field(j).type)})" for j in skipped])
             raise TypeError(
-                f"{self.where} has columns that are not numeric: {shown}; encode them in a "
-                "ColumnTransformer, or pass open_source(X), which skips dates and text, or encodes them with "
+                f"{self.where} has columns that are not numeric: {shown}; encode them by "
+                "TableEncoder, or pass open_source(X), which skips dates and text, or encodes them with "
                 "one_hot=True, dates='numeric'."
             )
         chosen = [j for j in left if j not in skipped]
