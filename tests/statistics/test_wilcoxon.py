@@ -22,10 +22,11 @@ def features(n, rng):
 
 
 def compare(X, y, label, reference):
-    """AUC - 1/2 and the p-value of each feature, by SciPy."""
+    """AUC - 1/2 and the p-value of each feature, by SciPy, of which 1.18 has none if all values are equal."""
     own, others = X[y == label], X[y != label] if reference is None else X[y == reference]
     tests = [stats.mannwhitneyu(a, b, method="auto") for a, b in zip(own.T, others.T, strict=True)]
-    return np.array([(t.statistic / (len(own) * len(others)) - 0.5, t.pvalue) for t in tests]).T
+    scores = np.array([t.statistic / (len(own) * len(others)) - 0.5 for t in tests])
+    return scores, np.nan_to_num([t.pvalue for t in tests], nan=1.0)
 
 
 def may_be_skewed(X, y, label, reference):
