@@ -157,7 +157,7 @@ class Cox(SampleStatistic):
         return NormalNull(float(np.sqrt(n_rows)))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
-        """Martingale residuals; their variances given the covariates are about proportional to the risks."""
+        """Martingale residuals, and the partial likelihood if there are covariates."""
         if self.sample_weight is not None:
             return None
         model = self.prepare(self.response(rows))

@@ -119,12 +119,12 @@ class ScoreTest(LinearStatistic):
         parts = super().score_parts(rows)
         if parts is None or self.rank == 0:
             return parts
-        parts = parts._replace(variances=self.variances(rows))
-        return parts._replace(by_likelihood=partial(self._log_pvalue, parts, self.predictor(rows)))
+        by_likelihood = partial(self._log_pvalue, parts, self.variances(rows), self.predictor(rows))
+        return parts._replace(by_likelihood=by_likelihood)
 
-    def _log_pvalue(self, parts: ScoreParts, predictor: Floats, x: Array) -> float:
+    def _log_pvalue(self, parts: ScoreParts, v: Floats | None, predictor: Floats, x: Array) -> float:
         """By the distribution that the null model gives to the response of each row."""
-        family, A, v = self.family, parts.design, parts.variances
+        family, A = self.family, parts.design
         assert A is not None
         assert v is not None
         g = x - x.mean(dtype=np.float64)

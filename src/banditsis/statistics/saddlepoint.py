@@ -57,8 +57,6 @@ class ScoreParts(NamedTuple):
     residuals: Array
     #: an intercept and the covariates; None for an intercept alone
     design: Floats | None = None
-    #: variances of the residuals, up to a factor; None if they are equal
-    variances: Floats | None = None
     #: logarithm of the p-value of a feature by the likelihood of the model; None if rows are exchangeable
     by_likelihood: Callable[[Floats], float] | None = None
     #: whether residuals and features are replaced by their ranks
