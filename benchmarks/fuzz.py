@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import banditsis
-from banditsis import Plan, ScreeningResult, screen
+from banditsis import Plan, screen
 from banditsis.cli.info import run as run_info
 from banditsis.cli.terminal import USER_ERRORS
 from banditsis.core.formatting import text_table
@@ -42,7 +42,7 @@ from banditsis.formats.dataset import open_dataset
 from banditsis.formats.options import ReadOptions
 from fuzz_damage import damage
 from fuzz_inputs import CASES, Case, Run, plan_runs, write_inputs
-from fuzz_references import Answer, difference, simplify
+from fuzz_references import Answer, difference
 
 COUNT = 8400  # shared by the cases in proportion to their weights
 SECONDS, MEMORY = 20.0, 3 << 30  # limits for one input: of time and of addresses
@@ -78,12 +78,6 @@ Check = Callable[[Run, Path], Iterator[tuple[str, str]]]
 
 def read_ours(case: Case, path: Path, root: Path) -> Answer:
     """What banditsis reads."""
-    if case.structure == "json":
-        if path.is_fifo():  # from_json is given the text
-            raise ValueError(f"{path} is a FIFO")
-        result = ScreeningResult.from_json(path.read_text())
-        str(result), result.to_html()
-        return {"fields": simplify(json.loads(result.to_json())["fields"])}
     data, target = (text.format(root=root, path=path) for text in (case.data, case.target))
     limit = case.memory_limit or ALLOWED_MEMORY
     options = ReadOptions(memory_limit=limit)
@@ -157,12 +151,11 @@ def check_run(run: Run, root: Path) -> Iterator[tuple[str, str]]:
 
 
 def is_explained(error: Exception, path: Path) -> bool:
-    """Whether an error names the file, was raised on purpose, or is that of the text or the system."""
+    """Whether an error names the file, was raised on purpose, or is that of the system."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     is_ours = Path(last.filename).is_relative_to(Path(banditsis.__file__).parent)
     is_raised = is_ours and (last.line or "").startswith("raise")
-    is_of_text = path.suffix == ".json" and isinstance(error, (json.JSONDecodeError, UnicodeDecodeError))
-    return is_raised or is_of_text or isinstance(error, OSError) or str(path) in str(error)
+    return is_raised or isinstance(error, OSError) or str(path) in str(error)
 
 
 def resident(name: str) -> int:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import bz2
 import gzip
 import json
 import lzma
 import re
-import zlib
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -315,28 +313,3 @@ def deep_json(path: Path, rng: Generator) -> str:
         else "[" * DEEP + "]" * DEEP
     )
     return file.name
-
-
-def edit_result(change: Callable[[dict[str, Any]], object]) -> Edit:
-    def edit(path: Path, rng: Generator) -> str:
-        document = json.loads(path.read_bytes())
-        change(document["fields"])
-        path.write_text(json.dumps(document))
-        return str(change.__doc__ or "")
-
-    return edit
-
-
-def call_any_function(fields: dict[str, Any]) -> None:
-    fields["null"] = {"object": ["np", {}]}
-
-
-def call_builtin(fields: dict[str, Any]) -> None:
-    fields["null"] = {"object": ["__init__", {}]}
-
-
-def unpack_bomb(fields: dict[str, Any]) -> None:
-    fields["scores"] = {"array": ["<f8", [BOMB // 8], base64.b64encode(zlib.compress(bytes(BOMB))).decode()]}
-
-
-RESULTS = (call_any_function, call_builtin, unpack_bomb)

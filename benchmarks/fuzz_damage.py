@@ -79,7 +79,6 @@ SPECIAL: dict[str, list[Edit]] = {
         general.deep_json,
         *map(name_target, ("http://127.0.0.1:9/y.csv", "/etc/passwd", "../y.npy", "x3:1")),
     ],
-    "json": [general.deep_json, *map(general.edit_result, general.RESULTS)],
 }
 VARIED: dict[str, list[Edit]] = {
     "text": [general.edit_text],
@@ -92,7 +91,6 @@ VARIED: dict[str, list[Edit]] = {
     "npz": [edit_npz],
     "plink": [edit_side_file],
     "folder": [reseal, reseal, general.edit_json],
-    "json": [general.edit_json],
 }
 
 

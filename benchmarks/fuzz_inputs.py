@@ -22,7 +22,6 @@ from bed_reader import to_bed
 from sklearn.datasets import dump_svmlight_file
 from zarr.codecs import Crc32cCodec
 
-from banditsis import Plan, screen
 from banditsis.index.writer import build_index
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # before files.py of this folder
@@ -51,7 +50,6 @@ from fuzz_references import (
     read_parquet,
     read_pheno,
     read_plink,
-    read_result,
     read_svmlight,
     read_zarr,
     tables,
@@ -109,10 +107,6 @@ def compressed(write: Callable[[Path], object]) -> Callable[[Path], object]:
 
 def folder(cells: Any, target: str | None = "x3", ids: list[str] | None = None) -> Callable[[Path], object]:
     return lambda path: build_index(pd.DataFrame(cells, ids, NAMES), path, target=target, random_state=1)
-
-
-def write_result(path: Path) -> None:
-    path.write_text(screen(X, Y, Plan.exact(*X.shape, 5)).to_json())
 
 
 CHECKED_TABLE = {"row_group_size": 64, "write_page_checksum": True}
@@ -233,7 +227,6 @@ CASES = {
     "plink": Case(
         "x.bed", lambda p: to_bed(p, GENOTYPES, PROPERTIES), read_plink, "plink", "phenotype", weight=2
     ),
-    "result": Case("x.json", write_result, read_result, "json", weight=2),
     "target npy": Case("y.npy", lambda p: np.save(p, Y), lambda p: answer(X, np.load(p)), "npy", **TARGET),
     "target csv": Case(
         "y.csv", lambda p: write_text(p, COLUMNS, [IDS, Y], ","), joined(read_exactly), "text", **TARGET

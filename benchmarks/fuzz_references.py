@@ -35,7 +35,7 @@ GENOTYPES = np.abs(X).round() % 3
 NAMES, IDS = [f"x{j}" for j in range(12)], [f"s{i}" for i in range(300)]
 CSR, CSC, COO = sp.csr_array(SPARSE), sp.csc_array(SPARSE), sp.coo_array(SPARSE)
 
-#: What a reader found: "X", and "y" or "names" if it reads them; or "fields" of a result.
+#: What a reader found: "X", and "y" or "names" if it reads them.
 Answer = dict[str, Any]
 
 
@@ -180,19 +180,6 @@ def seal(fields: dict[str, Any]) -> dict[str, Any]:
     return fields | {"checksum": record.checksum}
 
 
-def read_result(path: Path) -> Answer:
-    return {"fields": simplify(json.loads(path.read_text())["fields"])}
-
-
-def simplify(value: Any) -> Any:
-    """A value of a result with mappings as dicts, whose order and repeated keys do not matter."""
-    if isinstance(value, list):
-        return [simplify(item) for item in value]
-    if isinstance(value, dict) and "mapping" in value:
-        return {key: simplify(item) for key, item in value["mapping"]}
-    return {key: simplify(item) for key, item in value.items()} if isinstance(value, dict) else value
-
-
 def joined(read: Callable[[Path], Any]) -> Callable[[Path], Answer]:
     """The reference of a target in a file with sample ids."""
 
@@ -217,9 +204,6 @@ def read_exactly(path: Path, **options: Any) -> Any:
 
 def difference(ours: Answer, theirs: Answer) -> str:
     """How two answers differ, and how the parts of ours contradict each other."""
-    if "fields" in theirs:  # others have their defaults
-        mine = ours["fields"]
-        return next((name for name, value in theirs["fields"].items() if mine[name] != value), "")
     X, y = theirs["X"], theirs["y"]
     if ours["shape"] != X.shape:
         return f"shape {ours['shape']} instead of {X.shape}"

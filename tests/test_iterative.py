@@ -131,7 +131,6 @@ def test_the_result_has_rounds_and_scores():
     assert "not known" in str(result)
     assert "pvalues=True" not in str(result)
     assert "<svg" in selector.result_.to_html(X=frame, y=y)
-    assert type(result).from_json(result.to_json()).selected_names == result.selected_names
 
 
 def test_features_of_a_file_are_read_by_column(tmp_path):

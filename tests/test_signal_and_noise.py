@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from banditsis import SIS, BanditSIS, Plan, ScreeningResult, ScreeningResults, screen
+from banditsis import SIS, BanditSIS, Plan, ScreeningResults, screen
 from banditsis.results.evidence import is_exact
 from banditsis.results.sentences import describe_answer
 
@@ -130,7 +130,7 @@ def test_one_criterion_for_selected_and_for_marked_features():
         assert found.evidence.no_floor_reason == "features were selected by p-value"
         with pytest.raises(ValueError, match="no detection floor: features were selected by p-value"):
             found.detection_floor()
-        assert json.loads(found.to_json(full=False))["no_floor_reason"] == found.evidence.no_floor_reason
+        assert json.loads(found.to_json())["no_floor_reason"] == found.evidence.no_floor_reason
         for text in (str(found), found.to_html(), found._repr_html_()):
             assert "was kept" not in text
             assert "detection floor |r|" not in text
@@ -148,7 +148,8 @@ def test_an_empty_selection():
         assert "no discoveries at a false discovery rate" in str(selector.result_)
         with pytest.warns(UserWarning, match="No features were selected"):
             assert selector.transform(data).shape == (300, 0)
-        assert ScreeningResult.from_json(selector.result_.to_json()).to_frame().empty
+        assert selector.result_.to_frame().empty
+        assert json.loads(selector.result_.to_json())["features"] == []
         selector.result_.to_html()
 
 
@@ -184,9 +185,7 @@ def test_several_responses():
         table = results.to_frame()
         assert list(table["response"]) == ["height"] * 4 + ["weight"] * 4 + ["age"] * 4
         assert (table.groupby("response", sort=False)["name"].first() == ["g0", "g1", "g2"]).all()
-        back = ScreeningResults.from_json(results.to_json())
-        pd.testing.assert_frame_equal(back.to_frame(), table)
-        assert list(json.loads(results.to_json(full=False))["responses"]) == results.names
+        assert list(json.loads(results.to_json())["responses"]) == results.names
         assert str(results).splitlines()[0] == "3 responses, 600 rows × 80 features"
         with pytest.raises(KeyError, match="no response is called 'size': there are height, weight, age"):
             results["size"]

@@ -203,9 +203,6 @@ def test_the_result_says_what_the_rows_are_worth():
     worth = result.rounds[0].effective_rows
     assert f"400 of them are worth {worth:,.0f} uniform rows" in " ".join(str(result).split())
     assert f"{worth:,.0f} uniform rows" in result.to_html()
-    again = type(result).from_json(result.to_json())
-    assert again.rounds == result.rounds
-    assert again.detection_floor() == result.detection_floor()
     uniform = screen(X, y, Plan(N, P, ((400, P),)), sampling="uniform", random_state=0)
     assert "uniform rows" not in str(uniform)
     z = norm.ppf(0.975)

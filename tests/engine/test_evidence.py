@@ -1,10 +1,12 @@
 """Undecided features: how many rows are informative, who may stay, and what the floor covers."""
 
+import json
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from banditsis import BanditSIS, Plan, ScreeningResult, screen
+from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.evidence import (
     informative_rows,
     informative_rows_of_sums,
@@ -109,8 +111,6 @@ def test_intervals_of_rare_features_are_wide():
     assert ((high - low)[few] > 1.6 * r[few]).all()
     ordinary = result.evidence.informative > 150
     np.testing.assert_allclose((high - low)[ordinary], 2 * 1.96 / np.sqrt(597), rtol=0.15)
-    again = ScreeningResult.from_json(result.to_json())
-    np.testing.assert_allclose(again.interval(), result.interval())
 
 
 def test_the_result_names_them():
@@ -122,9 +122,7 @@ def test_the_result_names_them():
     sentence = f"{n} features have fewer than {MIN_INFORMATIVE:g} informative rows among those read"
     assert f"{sentence}; the floor does not cover them." in " ".join(str(result).split())
     assert sentence in result.to_html()
-    again = ScreeningResult.from_json(result.to_json())
-    np.testing.assert_array_equal(again.undecided, result.undecided)
-    assert again.detection_floor() == result.detection_floor()
+    assert json.loads(result.to_json())["undecided"] == result.undecided.tolist()
 
 
 def test_nothing_is_undecided_in_normal_data_or_if_every_row_is_read():

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from banditsis import SIS, BanditSIS, IterativeSIS, Plan, ScreeningResult, open_source, screen
+from banditsis import SIS, BanditSIS, IterativeSIS, Plan, open_source, screen
 from banditsis.engine.redundancy import choose, correlation_among, find_sizes
 from banditsis.results.result import keep_significant
 
@@ -109,9 +109,6 @@ def test_pvalues_come_from_all_rows_of_the_chosen_features():
     )
     assert np.flatnonzero(np.isfinite(result.log10_pvalues)).tolist() == np.sort(result.selected).tolist()
     assert result.cells_read < X.size
-    np.testing.assert_array_equal(
-        ScreeningResult.from_json(result.to_json()).select(0.05), result.select(0.05)
-    )
 
 
 def test_rows_sampled_in_strata_are_weighted():
@@ -163,19 +160,8 @@ def test_exact_runs_do_not_depend_on_the_seed():
     np.testing.assert_allclose(first.correlation, np.corrcoef(X[:, first.selected].T), atol=0.04)
 
 
-def test_json():
-    X, y = simulate()
-    X[:, 9] = X[:, 14] = X[:, 7]
-    result = SIS(10, avoid_redundancy=True).fit(X, y).result_
-    back = ScreeningResult.from_json(result.to_json())
-    np.testing.assert_array_equal(back.selected, result.selected)
-    np.testing.assert_array_equal(back.correlation, result.correlation)
-    assert back.evidence.n_candidates == 60
-    assert {k: v.tolist() for k, v in back.near_duplicates.items()} == {
-        k: v.tolist() for k, v in result.near_duplicates.items()
-    }
-    assert result.near_duplicates
-    plain = ScreeningResult.from_json(SIS(10).fit(X, y).result_.to_json())
+def test_without_a_choice_there_are_no_correlations():
+    plain = SIS(10).fit(*simulate()).result_
     assert plain.correlation is None
     assert plain.near_duplicates == {}
     assert plain.evidence.n_candidates == 0

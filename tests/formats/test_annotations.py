@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import files
-from banditsis import Plan, ScreeningResult, build_index, open_data, open_source, screen
+from banditsis import Plan, build_index, open_data, open_source, screen
 from banditsis.cli.app import app
 from banditsis.formats.plink import read_entries
 
@@ -98,15 +98,6 @@ def test_other_sources_have_none():
     result = screen(COUNTS, Y, Plan.exact(6, 3, 2))
     assert result.annotations == {}
     assert "chromosome" not in result.to_json()
-
-
-def test_json_there_and_back():
-    result = screen(open_source(write_bed()), Y, Plan.exact(6, 3, 2))
-    back = ScreeningResult.from_json(text := result.to_json())
-    assert back.to_json() == text
-    for name, values in result.annotations.items():
-        assert back.annotations[name].tolist() == values.tolist()
-    pd.testing.assert_frame_equal(back.to_frame(), result.to_frame(), check_dtype=False)
 
 
 def test_results_are_pickled_without_the_file():

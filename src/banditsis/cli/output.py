@@ -156,7 +156,7 @@ def check_output(path: Path, suffixes: tuple[str, ...], option: str, inputs: Ite
 def write_output(
     result: ScreeningResult | ScreeningResults, path: Path, *, all_features: bool = False
 ) -> None:
-    """Write the selected features, or all, as CSV or Parquet, or the whole result as JSON."""
+    """Write the selected features, or all, as CSV or Parquet, or a record of the result as JSON."""
     suffix = path.suffix.lower()
     with replacing(path) as part:
         if suffix == ".json":

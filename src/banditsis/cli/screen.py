@@ -140,7 +140,7 @@ def _run(options: SimpleNamespace) -> None:
             together.to_html(options.report, X=data.features, y=data.target)
     finally:  # a full disk must not hide the result
         if options.as_json:
-            print_output(together.to_json(full=False))
+            print_output(together.to_json())
         elif not options.quiet:
             print_results(results, seconds, verbose=options.verbose)
     if interrupted:

@@ -27,7 +27,7 @@ from banditsis.results.evidence import (
     strength_of,
 )
 from banditsis.results.features import LEAKAGE, Features, describe_features, list_features
-from banditsis.results.output import Output, decode, parse
+from banditsis.results.output import Output
 from banditsis.statistics import STATISTICS
 from banditsis.statistics.base import Effects
 from banditsis.statistics.null_distributions import METHODS, adjust_pvalues, reject_nulls
@@ -348,11 +348,6 @@ class ScreeningResult(Output):
         ]
         below = (wrap(printable(line), LINE_WIDTH, 2) for line in lines if line)
         return "\n".join([*above, rounds_table(self.rounds), *below])
-
-    @classmethod
-    def from_json(cls, text: str) -> ScreeningResult:
-        """Read what :meth:`to_json` wrote; the result is equal in every field."""
-        return decode(cls, parse(text))
 
 
 def keep_significant(result: ScreeningResult, fdr: float) -> ScreeningResult:

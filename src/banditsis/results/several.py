@@ -10,7 +10,7 @@ import numpy as np
 from banditsis.core.arrays import Indices
 from banditsis.core.formatting import count, printable, short_labels, text_table
 from banditsis.core.validation import check_choice, check_real
-from banditsis.results.output import Output, decode, parse
+from banditsis.results.output import Output
 from banditsis.results.result import ScreeningResult
 from banditsis.results.sentences import count_associated
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
@@ -98,14 +98,6 @@ class ScreeningResults(Output, Sequence[ScreeningResult]):
         head = f"{count(len(self), 'response')}, {describe_size(self.results)}"
         rows = list(zip(*columns.values(), strict=True))
         return printable(f"{head}\n{text_table(list(columns), rows, align='<>><')}")
-
-    @classmethod
-    def from_json(cls, text: str) -> ScreeningResults:
-        """Read what :meth:`to_json` wrote."""
-        record = parse(text)
-        if "responses" not in record:
-            raise ValueError("this record has one response: read it with ScreeningResult.from_json.")
-        return cls([decode(ScreeningResult, one) for one in record["responses"].values()])
 
 
 def describe_size(results: Sequence[ScreeningResult]) -> str:
