@@ -57,10 +57,7 @@ TASKS = (
     Task("SIS", SIS_CALL.format("gaussian"), "pearson", "linear", 1_000, 5_000),
     Task("SIS", SIS_CALL.format("binomial"), "logistic", "classes", 1_000, 5_000),
     Task("VariableScreening", IID_CALL.format("DC-SIS"), "distance", "linear", 1_000, 500),
-    Task("VariableScreening", IID_CALL.format("SIRS"), "sirs", "linear", 1_000, 500),
-    Task("VariableScreening", IID_CALL.format("MV-SIS"), "mv", "classes", 1_000, 500),
     Task("MFSIS", "MFSIS::DCSIS(x, y, d)", "distance", "linear", 300, 200),
-    Task("MFSIS", "MFSIS::SIRS(x, y, d)", "sirs", "linear", 300, 200),
 )
 
 

@@ -28,29 +28,12 @@ def distance_correlation(x, y):
     return np.sqrt((a * b).mean() / np.sqrt(variances)) if variances > 0 else 0.0
 
 
-def sirs(x, y):
-    z = (x - x.mean()) / x.std()
-    return np.mean([np.mean(z * (y < value)) ** 2 for value in y])
-
-
-def mean_variance(x, y):
-    below = x[:, None] <= x
-    return sum(
-        np.mean(y == c) * np.mean((below[y == c].mean(axis=0) - below.mean(axis=0)) ** 2)
-        for c in np.unique(y)
-    )
-
-
 REFERENCES = {
     "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
     "kendall": lambda x, y: stats.kendalltau(x, y).statistic,
     "chatterjee": chatterjee,
     "distance": distance_correlation,
-    "sirs": sirs,
-    "mv": mean_variance,
 }
-#: By this power of the rows the scores of features without association fall.
-NOISE = {name: 1.0 if name in ("sirs", "mv") else 0.5 for name in REFERENCES}
 
 
 def scores(name, X, y):

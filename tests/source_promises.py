@@ -29,8 +29,6 @@ RESPONSES = {
     "kendall": NUMBERS,
     "chatterjee": NUMBERS,
     "distance": NUMBERS,
-    "sirs": NUMBERS,
-    "mv": LABELS,
     "wilcoxon": np.where(X[:, 0] + rng.standard_normal(N) > 3, "yes", "no"),
     "chi2": LABELS,
     "information_value": np.where(X[:, 0] + rng.standard_normal(N) > 3, "yes", "no"),

@@ -191,7 +191,7 @@ def test_text_with_too_many_values_is_not_taken_for_classes():
         for fit in (
             SIS(2).fit,
             BanditSIS(2).fit,
-            lambda X, y: screen(X, y, Plan.exact(n, 4, 2), statistic="mv"),
+            lambda X, y: screen(X, y, Plan.exact(n, 4, 2), statistic="wilcoxon"),
         ):
             with pytest.raises(ValueError, match=f"text with {what}.*at most 50 classes.*combine classes"):
                 fit(Z, y)

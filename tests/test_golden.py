@@ -34,10 +34,7 @@ LINEAR = {
     "poisson": rng.poisson(np.exp(0.3 * ETA)),
     "cox": np.column_stack([rng.exponential(np.exp(-0.5 * ETA)), rng.random(N) < 0.7]),
 }
-SAMPLE = {
-    **dict.fromkeys(("spearman", "kendall", "chatterjee", "distance", "sirs"), ETA),
-    "mv": CLASSES,
-}
+SAMPLE = ("spearman", "kendall", "chatterjee", "distance")
 #: Data that are large enough for several rounds, with 0, 1 and 2 as in genotypes.
 ALLELES = rng.integers(0, 3, (4000, 60))
 TRAIT = ALLELES[:, 7] - 0.3 * ALLELES[:, 20] + 2 * rng.standard_normal(4000)
@@ -86,9 +83,7 @@ def screen_linear(statistic, adjusted, weighted, gaps):
 
 def screen_sample(statistic, gaps):
     missing = "pairwise" if gaps else "raise"
-    return screen(
-        GAPS if gaps else X, SAMPLE[statistic], Plan.exact(N, P, D), statistic=statistic, missing=missing
-    )
+    return screen(GAPS if gaps else X, ETA, Plan.exact(N, P, D), statistic=statistic, missing=missing)
 
 
 def screen_source(source, plan):

@@ -230,7 +230,7 @@ def test_a_guaranteed_plan_prints():
         ({"alpha": 0.5, "budget": 0.5}, "alpha and budget are mutually exclusive: choose one"),
         ({"min_correlation": 0.1, "row_order": "stored"}, "random row order, got 'stored'"),
         ({"min_correlation": 0.1, "missing": "pairwise"}, "complete data, got 'pairwise'"),
-        ({"min_correlation": 0.1, "statistic": "mv"}, "two classes 'anova' or 'logistic', got 'mv'"),
+        ({"min_correlation": 0.1, "statistic": "chi2"}, "two classes 'anova' or 'logistic', got 'chi2'"),
         ({"budget": 1e-9}, "at least 0.04"),
     ],
 )

@@ -54,7 +54,7 @@ POSITIVE, NATURAL = click.IntRange(min=1), click.IntRange(min=0)
 #: All but "auto".
 STATISTICS = (
     *("pearson", "anova", "logistic", "poisson", "cox", "spearman", "kendall", "chatterjee", "distance"),
-    *("sirs", "mv", "wilcoxon", "chi2", "information_value", "mutual_information"),
+    *("wilcoxon", "chi2", "information_value", "mutual_information"),
 )
 OTHER = "Other options"
 #: Options in the groups that ``--help`` shows.

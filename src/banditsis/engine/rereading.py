@@ -151,7 +151,7 @@ class RereadState:
         except CovariateError:  # the null model does not converge in these rows
             return np.zeros(self.lines.shape[:2])
         lines = self._score_block(x[:, None], prepared)[..., 0]
-        reduction = (len(x) / n_read) ** self.statistic.noise
+        reduction = np.sqrt(len(x) / n_read)
         lines[0] *= reduction
         if not self.statistic.returns_pvalues:
             lines[1:] /= reduction

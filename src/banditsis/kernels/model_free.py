@@ -19,7 +19,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.kernels.compile import elementwise, range_scale, reduction
-from banditsis.kernels.sorting import Scratch, argsort, end_of_ties
+from banditsis.kernels.sorting import Scratch, argsort
 
 #: Groups of 2 to the power of this are not partitioned further for distances.
 LAST_LEVEL = 4
@@ -44,46 +44,6 @@ def standardise(x: Array, out: Array) -> float:
     for i in range(n):
         out[i] *= factor
     return float(scale * factor)
-
-
-@elementwise
-def sirs(block: Array, places: Array, begins: Array, z: Array, out: Array) -> None:
-    """Fill ``out`` with the mean over j of (Σ z_i 1(y_i < y_j) / n)².
-
-    ``places`` sort the response; ``begins`` is True where a new value of it begins. ``z`` has n values.
-    """
-    n = places.size
-    for k in range(out.size):
-        standardise(block[k], z)
-        total, below, passed = 0.0, 0.0, 0.0
-        for i in range(n):
-            if begins[i]:
-                below = passed
-            total += below * below
-            passed += z[places[i]]
-        out[k] = total / n / n / n
-
-
-@elementwise
-def mean_variance(
-    block: Array, codes: Array, sizes: Array, passed: Array, scratch: Scratch, out: Array
-) -> None:
-    """Fill ``out`` with the mean over j of Σ_c p_c (F_c(x_j) - F(x_j))²; ``sizes`` are the class sizes."""
-    n, order = codes.size, scratch[0]
-    for k in range(out.size):
-        x = block[k]
-        argsort(x, scratch)
-        passed[:] = 0.0
-        total, squares, start = 0.0, 0.0, 0  # squares is n Σ_c p_c F_c²
-        while start < n:
-            stop = end_of_ties(x, order, start)
-            for i in range(start, stop):
-                code = codes[order[i]]
-                squares += (2.0 * passed[code] + 1.0) / sizes[code]
-                passed[code] += 1.0
-            total += (stop - start) * (squares - float(stop) * stop / n) if stop < n else 0.0
-            start = stop
-        out[k] = max(total, 0.0) / n / n
 
 
 @elementwise

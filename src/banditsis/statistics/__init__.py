@@ -8,7 +8,7 @@ from banditsis.core.validation import check_choice
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.binned import BinnedStatistic, Chi2, InformationValue, MutualInformation
 from banditsis.statistics.cox import Cox
-from banditsis.statistics.dependence import Distance, MeanVariance, Sirs
+from banditsis.statistics.dependence import Distance
 from banditsis.statistics.families import Anova, Pearson
 from banditsis.statistics.glm import Logistic, Poisson
 from banditsis.statistics.linear import LinearStatistic
@@ -27,8 +27,6 @@ STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic] | type[Binne
     "kendall": Kendall,
     "chatterjee": Chatterjee,
     "distance": Distance,
-    "sirs": Sirs,
-    "mv": MeanVariance,
     "wilcoxon": Wilcoxon,
     "chi2": Chi2,
     "information_value": InformationValue,
@@ -52,12 +50,10 @@ __all__ = [
     "Kendall",
     "LinearStatistic",
     "Logistic",
-    "MeanVariance",
     "MutualInformation",
     "Pearson",
     "Poisson",
     "SampleStatistic",
-    "Sirs",
     "Spearman",
     "Statistic",
     "StatisticLike",

@@ -131,7 +131,7 @@ class Chatterjee(SampleStatistic):
     The p-value is one-sided and normal, with SciPy's variance. Ties in the feature reduce the variance of the
     mean, so p-values are too large, never too small. ξ is skewed, and its p-value is NaN, if a feature has
     fewer distinct values than half of the rows, or if more than a third of the responses are equal; use
-    :class:`Kendall` or :class:`MeanVariance` for such data. A constant feature has p-value 1.
+    :class:`Kendall` or :class:`Chi2` for such data. A constant feature has p-value 1.
 
     References
     ----------

@@ -23,8 +23,6 @@ class SampleStatistic(Statistic):
     """
 
     rereads = True
-    #: Scores of features without association are of order n to the power of -noise: 1 for squared measures.
-    noise: ClassVar[float] = 0.5
     #: Whether ``score_block`` returns a second line, the factor that makes each score standard normal without
     #: association; 0 means p-value 1, NaN that it is not known.
     returns_null_scale: ClassVar[bool] = False
@@ -87,7 +85,7 @@ class SampleStatistic(Statistic):
         """Validate the responses and copy the statistic for them."""
         if y.dtype.kind in "OUS" and not self.by_class:
             raise ValueError(
-                f"statistic {self.name!r} needs a numeric response, got labels; use 'anova' or 'mv' for "
+                f"statistic {self.name!r} needs a numeric response, got labels; use 'anova' or 'chi2' for "
                 "classes."
             )
         labels = check_classes(self.name, y) if self.by_class or y.dtype.kind == "b" else None
