@@ -257,12 +257,12 @@ BUDGET = {
     "engine": 2712,
     "formats": 3359,
     "index": 1324,
-    "kernels": 2274,
+    "kernels": 2234,
     "plans": 1662,
     "results": 1344,
     "show": 1261,
     "sources": 3079,
-    "statistics": 3749,
+    "statistics": 3643,
 }
 
 

@@ -72,37 +72,6 @@ def test_a_score_far_above_all_others(selector):
     assert selector.fit(twice, y).result_.flags == {0: LEAKAGE, 1: LEAKAGE}
 
 
-@pytest.mark.parametrize("selector", SELECTORS)
-@pytest.mark.parametrize("labels", [(0.0, 1.0), ("No", "Yes"), ("No", "Yes", "Maybe")])
-@pytest.mark.parametrize("share", [1.0, 0.3])
-def test_a_column_filled_only_for_one_class(selector, labels, share):
-    """It has no score, because the response is constant where it is present, so it is not selected."""
-    filled = CASES & (rng.random(N) < share)
-    y = np.where(CASES, labels[1], labels[0])
-    if len(labels) == 3:
-        y[~CASES & (rng.random(N) < 0.3)] = labels[2]
-    selector = selector.__class__(**selector.get_params() | {"missing": "pairwise"})
-    result = selector.fit(with_column(np.where(filled, rng.random(N), np.nan)), y).result_
-    assert result.flags == {0: LEAKAGE}
-    assert 0 not in result.selected
-    assert any("'x0' (missing values depend on the response)" in note for note in result.notes)
-    selector.set_params(n_features_to_select=None, fdr=0.05)
-    for given in (None, rng.standard_normal((N, 2))):
-        selector.fit(with_column(np.where(filled, rng.random(N), np.nan)), y, covariates=given)
-        assert selector.result_.flags == {0: LEAKAGE}
-
-
-def test_missing_values_that_say_little_about_the_response_are_not_flagged():
-    """Neither at random, nor twice as often in one class, nor a test that only some were offered."""
-    holes = np.column_stack([rng.random(N), rng.random(N) / (1 + CASES), rng.random(N)])
-    values = with_column(rng.standard_normal((N, 3)))
-    values[:, :2][holes[:, :2] < 0.1] = np.nan
-    offered = np.where(rng.random(N) < 0.2, True, CASES & (rng.random(N) < 0.5))
-    values[~offered, 2] = np.nan
-    for y in (CASES * 1.0, rng.standard_normal(N), np.where(CASES, "Yes", "No")):
-        assert SIS(8, missing="pairwise").fit(values, y).result_.flags == {}
-
-
 def test_flagged_features_are_not_findings():
     leak = with_column(CASES + rng.normal(0, 0.05, N))
     result = SIS(8).fit(leak, CASES * 1.0).result_

@@ -140,9 +140,6 @@ class CountState:
         null = KnownPvalues(lines[1]) if self.statistic.returns_pvalues else None
         return Scored(lines[0], null, present)
 
-    def missingness(self, response: int) -> None:
-        """Not known."""
-
     def take(self, positions: Indices) -> CountState:
         """Keep the features at some positions."""
         return replace(

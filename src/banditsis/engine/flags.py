@@ -46,7 +46,6 @@ def flag_features(run: Run, results: Sequence[ScreeningResult]) -> list[Screenin
             copies = result.selected[np.abs(result.scores[result.selected]) > MAX_CORRELATION]
             leaks |= dict.fromkeys(_find_far_above(result), "|r| far above all others")
             leaks |= dict.fromkeys(copies.tolist(), "nearly a copy of the response")
-        leaks |= dict.fromkeys(result.flags, "missing values depend on the response")
         own = [j for j in result.selected[:MAX_CHECKED].tolist() if j in ids and j not in leaks]
         flags = dict.fromkeys(sorted(leaks), LEAKAGE) | dict.fromkeys(own, DISTINCT)
         notes = (*_describe(result, leaks, own), *result.notes)

@@ -176,9 +176,6 @@ class RereadState:
             return NormalNull(lines[1], two_sided=not self.statistic.one_sided)
         return self.statistic.null_distribution(self.prepared, count_rows(self.rows), present)
 
-    def missingness(self, response: int) -> None:
-        """Not known."""
-
     def effects(self, response: int, left: Positions, scores: Floats) -> Effects | None:
         """Effect sizes of the features that are left, given their scores."""
         if not self.statistic.returns_effect_factor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from statistics import NormalDist
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,11 +27,10 @@ from banditsis.engine.state import Positions, Scored, SumState
 from banditsis.plans.detection_floor import is_undecided
 from banditsis.plans.keeping import EvidenceRule, KeepRule
 from banditsis.plans.plan import Step
-from banditsis.results.evidence import ERROR_RATE, Round, strength
-from banditsis.results.features import LEAKAGE
+from banditsis.results.evidence import Round, strength
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
-from banditsis.statistics.base import MIN_PRESENT, Effects, Statistic, is_mostly_missing
+from banditsis.statistics.base import Effects, Statistic, is_mostly_missing
 from banditsis.statistics.binned import BinnedStatistic
 from banditsis.statistics.linear import LinearStatistic
 
@@ -162,7 +160,7 @@ def _next_round(
         result, positions = found.results[k], found.left[k]
         done = Round(state.n_read, sizes[k], len(kept), cutoff, n_new * sizes[k], seconds, effective)
         if some.present is not None and not result.rounds:
-            result = _describe_missing(result, state, k, some.present)
+            result = _describe_missing(result, state, some.present)
         results.append(add_round(result, some, features[k], kept, done))
         left.append(kept if isinstance(positions, slice) else positions[kept])
         if run.settings.on_round is not None:
@@ -219,12 +217,8 @@ def add_round(
     )
 
 
-def _describe_missing(result: ScreeningResult, state: State, k: int, present: Floats) -> ScreeningResult:
-    """Name the features that are mostly missing, and flag those whose presence predicts the response.
-
-    It does if that is clear after Bonferroni's correction, and explains a quarter of the variance of the
-    response or implies its value.
-    """
+def _describe_missing(result: ScreeningResult, state: State, present: Floats) -> ScreeningResult:
+    """Name the features that are mostly missing."""
     least, n_read = state.statistic.min_present, state.n_read
     if (few := np.flatnonzero(is_mostly_missing(present, n_read, least))).size:
         listed = ", ".join(result.name(int(j)) for j in few[:5]) + ", …" * (few.size > 5)
@@ -233,14 +227,7 @@ def _describe_missing(result: ScreeningResult, state: State, k: int, present: Fl
             f"rows read first and scored 0: {listed}."
         )
         result = add_notes(result, [note])
-    if (missing := state.missingness(k)) is None:
-        return result
-    r, alike = missing
-    z = -NormalDist().inv_cdf(ERROR_RATE / r.size / 2) / np.sqrt(max(n_read - 3, 1))
-    with np.errstate(divide="ignore"):
-        clear = (np.arctanh(np.abs(r)) > z) & (present >= MIN_PRESENT)
-    depends = np.flatnonzero(clear & (alike | (np.abs(r) >= 0.5)))
-    return replace(result, flags=dict.fromkeys(depends.tolist(), LEAKAGE))
+    return result
 
 
 def add_effects(found: Found, k: int) -> ScreeningResult:

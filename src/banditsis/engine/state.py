@@ -236,10 +236,6 @@ class SumState:
         per_row = shares / max(float(shares.sum()), SMALLEST) / np.maximum(self.counts, 1)
         return self.gram.inflation(self.sums, per_row, self.counts, columns)
 
-    def missingness(self, response: int) -> tuple[Floats, Array] | None:
-        """See :meth:`LinearStatistic.missingness`; for all features."""
-        return self.statistic.missingness(self.gram, response)
-
     def effects(self, response: int, left: Positions, scores: Floats) -> Effects | None:
         """Effect sizes of the features that a response has left, given their scores."""
         scale = np.asarray(self.calibration.scale[self.features(left)], np.float64)

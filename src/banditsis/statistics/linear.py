@@ -268,20 +268,6 @@ class LinearStatistic(Statistic):
             return None
         return np.asarray((factors / scale if self.one_sided else factors * scale) / found.reduction)
 
-    def missingness(self, gram: Gram, response: int) -> tuple[Floats, Array] | None:
-        """Correlation of a response with the presence of each feature, and where present rows are alike.
-
-        They are if the targets are constant among them. None if no cell can be missing.
-        """
-        if not self.pairwise:
-            return None
-        targets = self.targets_of(response)
-        every, present = (part.moments(targets, slice(None)) for part in (gram.presence, gram))
-        r = np.sqrt(np.clip(ratio(every.between()[0], every.squares), 0.0, 1.0))
-        left, before = (np.einsum("iij->ij", part.targets) for part in (present, every))
-        alike = (left <= 1e-9 * before / every.weight * present.weight).all(axis=0)
-        return r, np.broadcast_to(alike, r.shape)
-
     def normal_responses(self, rows: Rows) -> Array:
         if not self.shares_pass or self.sample_weight is not None:
             return super().normal_responses(rows)

@@ -261,14 +261,6 @@ class Gram:
         squares = add_up(layout.squares) - mean * (2 * add_up(0) - mean * weight)
         return ratio(n * squares, self.squares(columns))
 
-    @property
-    def presence(self) -> Gram:
-        """The Gram matrix of [A B u], where u is 1 in the rows in which a feature is present, else 0."""
-        layout = self.layout
-        _, pairs, crossed, _ = layout.split(self.sums[layout.n_rows :])
-        sums = np.concatenate([pairs[: layout.n_design], crossed[0], pairs[:1]])
-        return Gram(layout._replace(pairwise=False), sums, self.summary, self.resolution)
-
 
 @cache
 def triangle(size: int) -> tuple[Indices, Indices]:
