@@ -7,7 +7,7 @@ import scipy.sparse
 from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.statistics import Pearson
 from banditsis.statistics.covariates import find_basis
-from banditsis.statistics.tail_test import TailTest
+from banditsis.statistics.saddlepoint import TailTest
 
 rng = np.random.default_rng(7)
 N, P = 400, 25

@@ -8,7 +8,8 @@ import statsmodels.api as sm
 from scipy.stats import chi2
 
 from banditsis import Plan, screen
-from banditsis.statistics.moments import Elimination, whiten
+from banditsis.statistics.covariates import whiten
+from banditsis.statistics.moments import Elimination
 
 rng = np.random.default_rng(5)
 N, P = 240, 8

@@ -103,6 +103,13 @@ def to_columns(block: Array) -> Floats:
     return out
 
 
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """``numerator / denominator``, and 0 where the denominator is not positive."""
+    out = np.zeros(np.broadcast_shapes(np.shape(numerator), np.shape(denominator)))
+    np.divide(numerator, denominator, out=out, where=denominator > 0)
+    return out
+
+
 def rank_values(values: Array, ties: str = "mean") -> Array:
     """Ranks of values, from 1; equal values share the mean ("mean") or the largest ("max") of their ranks."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)

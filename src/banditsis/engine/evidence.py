@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, as_indices, count_rows, spread
+from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, as_indices, count_rows, ratio, spread
 from banditsis.core.parallel import map_in_threads
 from banditsis.engine.sampling import Strata
 from banditsis.plans.design import ORDINARY
 from banditsis.sources.base import Source
-from banditsis.statistics.base import Statistic, ratio
+from banditsis.statistics.base import Statistic
 from banditsis.statistics.linear import LinearStatistic
 
 #: Rows and features of a pilot sample, and rows among which these rows are chosen.

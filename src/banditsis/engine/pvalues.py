@@ -15,7 +15,7 @@ from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
-from banditsis.statistics.tail_test import TailTest
+from banditsis.statistics.saddlepoint import TailTest
 
 #: Every feature that a selection at this false discovery rate or a lower one can return is checked,
 MAX_FDR = 0.1

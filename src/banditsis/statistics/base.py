@@ -235,13 +235,6 @@ def is_mostly_missing(n_present: Floats, n_read: float, min_present: int = MIN_P
     return (n_present < min_present) & (n_present < n_read)
 
 
-def ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """``numerator / denominator``, and 0 where the denominator is not positive."""
-    out = np.zeros(np.broadcast_shapes(np.shape(numerator), np.shape(denominator)))
-    np.divide(numerator, denominator, out=out, where=denominator > 0)
-    return out
-
-
 def check_classes(name: str, y: Array) -> list[Array]:
     """Class labels of each column of y; raise if a column does not hold class labels."""
     labels = [np.unique(column) for column in y.T]

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Floats, Rows
+from banditsis.core.arrays import Array, Floats, Rows, ratio
 from banditsis.core.formatting import count
 from banditsis.core.validation import check_integer, find_missing
-from banditsis.statistics.base import Statistic, check_classes, describe_response, ratio, show
+from banditsis.statistics.base import Statistic, check_classes, describe_response, show
 from banditsis.statistics.null_distributions import log10_chi2_tail
 
 #: A numeric response with more values is cut into so many classes.

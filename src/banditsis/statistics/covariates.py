@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import ROWS_AT_ONCE, Array, Floats, Indices, Rows, chunks, count_rows, is_masked
+from banditsis.core.arrays import (
+    ROWS_AT_ONCE,
+    Array,
+    Floats,
+    Indices,
+    Rows,
+    chunks,
+    count_rows,
+    is_masked,
+    ratio,
+)
 from banditsis.core.formatting import count, were
 from banditsis.core.validation import NUMBERS, MissingValueError, find_missing, is_frame
 
@@ -16,6 +26,8 @@ from banditsis.core.validation import NUMBERS, MissingValueError, find_missing, 
 SMALLEST_SHARE = 1e-7
 #: A feature with a smaller share of residual variance given the covariates scores 0; by itemsize of X.
 RESOLUTION = {4: 1e-6, 8: 1e-11}
+#: Eigenvalues below this share of the largest are treated as 0.
+SMALLEST_EIGENVALUE = 1e-12
 #: More levels than these, or than a tenth of the rows, are taken for ids or measurements.
 MAX_LEVELS, SMALLEST_LEVEL_LIMIT = 1000, 10
 
@@ -101,6 +113,18 @@ def _ranges(values: Array) -> tuple[Floats, Floats]:
                 f"covariates contain infinity in row {rows.start + row:,}, column {k}: drop or replace it."
             )
     return low, high
+
+
+def whiten(gram: Floats) -> Floats:
+    r"""Matrix T with :math:`T G T^\top = I`, with as many rows as G has rank; given its upper triangle.
+
+    Then :math:`b^\top G^+ c = (Tb)^\top (Tc)`.
+    """
+    scale = ratio(np.ones(len(gram)), np.sqrt(np.maximum(np.diag(gram), 0.0)))
+    values, vectors = np.linalg.eigh(gram * scale * scale[:, None], "U")
+    kept = values > SMALLEST_EIGENVALUE * values.max(initial=0.0)
+    transform: Floats = (vectors[:, kept] / np.sqrt(values[kept])).T * scale
+    return transform
 
 
 class EncodedCovariates(NamedTuple):

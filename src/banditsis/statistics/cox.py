@@ -9,11 +9,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Floats, Indices, Rows
-from banditsis.statistics.base import RowSizes, ratio
-from banditsis.statistics.covariates import CovariateError
+from banditsis.core.arrays import Array, Floats, Indices, Rows, ratio
+from banditsis.statistics.base import RowSizes
+from banditsis.statistics.covariates import CovariateError, whiten
 from banditsis.statistics.glm import maximise
-from banditsis.statistics.moments import whiten
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 from banditsis.statistics.sample import SampleStatistic

@@ -7,9 +7,9 @@ from typing import Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Rows
+from banditsis.core.arrays import Array, Floats, Rows, ratio
 from banditsis.core.validation import distinct_values
-from banditsis.statistics.base import RowSizes, check_classes, ratio
+from banditsis.statistics.base import RowSizes, check_classes
 from banditsis.statistics.covariates import CovariateError, Covariates
 from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import Moments, common

@@ -9,11 +9,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Rows, count_rows, special
-from banditsis.statistics.base import describe_response, ratio
-from banditsis.statistics.covariates import CovariateError, Covariates
+from banditsis.core.arrays import Array, Floats, Rows, count_rows, ratio, special
+from banditsis.statistics.base import describe_response
+from banditsis.statistics.covariates import CovariateError, Covariates, whiten
 from banditsis.statistics.linear import LinearStatistic
-from banditsis.statistics.moments import Moments, common, whiten
+from banditsis.statistics.moments import Moments, common
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 

@@ -18,9 +18,20 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, chunks, count_rows, spread, take
+from banditsis.core.arrays import (
+    SMALLEST,
+    Array,
+    Floats,
+    Indices,
+    Rows,
+    chunks,
+    count_rows,
+    ratio,
+    spread,
+    take,
+)
 from banditsis.core.parallel import map_in_threads
-from banditsis.statistics.base import RowSizes, Statistic, describe_response, is_mostly_missing, ratio
+from banditsis.statistics.base import RowSizes, Statistic, describe_response, is_mostly_missing
 from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.moments import SMALLEST_RESIDUAL, Gram, Layout, Moments
 from banditsis.statistics.null_distributions import NullDistribution

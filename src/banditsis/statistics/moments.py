@@ -14,12 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Floats, Indices
+from banditsis.core.arrays import Floats, Indices, ratio
 from banditsis.core.parallel import map_in_threads
-from banditsis.statistics.base import ratio
 
-#: Eigenvalues below this share of the largest are treated as 0.
-SMALLEST_EIGENVALUE = 1e-12
 #: A direction of the design is ignored if the rows in which a feature is present have a smaller share of its
 #: sum of squares: sums over these rows are differences of larger sums.
 SMALLEST_SHARE = 1e-11
@@ -271,18 +268,6 @@ def triangle(size: int) -> tuple[Indices, Indices]:
 def common(values: Floats) -> float | Floats:
     """A number, if it is the same for all features."""
     return float(values[0]) if values.size == 1 else values
-
-
-def whiten(gram: Floats) -> Floats:
-    r"""Matrix T with :math:`T G T^\top = I`, with as many rows as G has rank; given its upper triangle.
-
-    Then :math:`b^\top G^+ c = (Tb)^\top (Tc)`.
-    """
-    scale = ratio(np.ones(len(gram)), np.sqrt(np.maximum(np.diag(gram), 0.0)))
-    values, vectors = np.linalg.eigh(gram * scale * scale[:, None], "U")
-    kept = values > SMALLEST_EIGENVALUE * values.max(initial=0.0)
-    transform: Floats = (vectors[:, kept] / np.sqrt(values[kept])).T * scale
-    return transform
 
 
 def contract(first: Floats, second: Floats) -> Floats:

@@ -1,4 +1,4 @@
-r"""P-values of linear score statistics whose null distribution is not close to normal.
+r"""The check of small p-values: those of linear score statistics that are not close to normal.
 
 A score statistic is :math:`T = \sum g_i R_i`: g is the feature and R the response, both as residuals given an
 intercept and the covariates. Student's t and the normal distribution approximate its tail well unless both g
@@ -25,7 +25,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, special
+from banditsis.core.arrays import SMALLEST, Array, Floats, rank_values, special
+from banditsis.statistics.covariates import whiten
 
 #: K and its first two derivatives; K″(0) = 1.
 Cumulants: TypeAlias = Callable[[float], tuple[float, float, float]]
@@ -33,6 +34,7 @@ Cumulants: TypeAlias = Callable[[float], tuple[float, float, float]]
 #: Nodes of the table of κ on each side of 0, the distance of the first from 0, and the last.
 N_NODES, FIRST_NODE, LAST_NODE = 150, 0.002, 300.0
 STEP = float(np.arcsinh(LAST_NODE / FIRST_NODE)) / N_NODES
+NODES = FIRST_NODE * np.sinh(STEP * np.arange(-N_NODES, N_NODES + 1))
 #: The saddlepoint is found if K′ is as close to the score, relative to it.
 ROOT_TOLERANCE, MAX_ITERATIONS, MAX_ARGUMENT = 1e-9, 100, 1e4
 #: The usual p-value is kept if the correction would be a smaller share of it, by skewness and kurtosis.
@@ -92,21 +94,12 @@ def saddlepoint_tail(cumulants: Cumulants, score: float, span: float = 0.0) -> f
 
 def _signed_root(cumulants: Cumulants, target: float, span: float) -> float:
     """The r* of a target above 0, as a positive number."""
-    end = target
-    while (reached := cumulants(end)[1]) < target and end < MAX_ARGUMENT:
-        end = min(2 * end, MAX_ARGUMENT)
+    high = target
+    while (reached := cumulants(high)[1]) < target and high < MAX_ARGUMENT:
+        high = min(2 * high, MAX_ARGUMENT)
     target = min(target, 0.999 * reached)  # at the edge of the support
-    t, value, second = _find_saddlepoint(cumulants, target, end)
-    w, v = math.sqrt(max(2 * (t * target - value), 0.0)), t * math.sqrt(max(second, 0.0))
-    if (half := 0.5 * span * t) > 0:
-        v *= math.sinh(min(half, 500.0)) / half
-    return w + math.log(v / w) / w if w > 1e-3 and v > 0 else w
-
-
-def _find_saddlepoint(cumulants: Cumulants, target: float, high: float) -> tuple[float, float, float]:
-    """The t up to ``high`` with K′(t) = target, by Newton's method or halving; with K(t) and K″(t)."""
     low, t, last = 0.0, min(target, high), math.inf
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(MAX_ITERATIONS):  # Newton's method for K′(t) = target, or halving
         value, first, second = cumulants(t)
         error = first - target
         if abs(error) <= ROOT_TOLERANCE * target:
@@ -115,7 +108,10 @@ def _find_saddlepoint(cumulants: Cumulants, target: float, high: float) -> tuple
         new = t - error / second if second > 0 else low
         is_good = low < new < high and abs(error) < 0.5 * last
         t, last = new if is_good else 0.5 * (low + high), abs(error)
-    return t, value, second
+    w, v = math.sqrt(max(2 * (t * target - value), 0.0)), t * math.sqrt(max(second, 0.0))
+    if (half := 0.5 * span * t) > 0:
+        v *= math.sinh(min(half, 500.0)) / half
+    return w + math.log(v / w) / w if w > 1e-3 and v > 0 else w
 
 
 def describe_few_events(n_events: int, rank: int) -> str | None:
@@ -184,54 +180,6 @@ def _lattice_span(values: Floats) -> float:
     return span if steps[-1] < 1e6 and np.abs(steps - np.round(steps)).max() < 1e-6 else 0.0
 
 
-class DrawnSum:
-    """Weighted sums of independent draws from a sample, with a table of its κ."""
-
-    def __init__(self, sample: Atoms) -> None:
-        self.sample = sample
-        self.nodes = FIRST_NODE * np.sinh(STEP * np.arange(-N_NODES, N_NODES + 1))
-        self.table = _tabulate(self.nodes, sample)
-
-    def log_pvalue(self, weights: Atoms, deviation: float) -> float:
-        """Logarithm of the two-sided p-value of a sum in standard deviations; the weights have Σg² = 1."""
-        g, gg = weights.counts * weights.values, weights.counts * np.square(weights.values)
-
-        def cumulants(t: float) -> tuple[float, float, float]:
-            value, first, second = self._interpolate(t * weights.values)
-            return float(weights.counts @ value), float(g @ first), float(gg @ second)
-
-        return saddlepoint_tail(cumulants, deviation, weights.span * self.sample.span)
-
-    def _interpolate(self, s: Floats) -> tuple[Floats, Floats, Floats]:
-        """κ and its first two derivatives by cubics between the nodes, and by straight lines beyond them."""
-        inside = np.clip(s, self.nodes[0], self.nodes[-1])
-        k = np.clip((np.arcsinh(inside / FIRST_NODE) / STEP + N_NODES).astype(np.intp), 0, 2 * N_NODES - 1)
-        h = self.nodes[k + 1] - self.nodes[k]
-        x = (inside - self.nodes[k]) / h
-        (value, first, second), (value1, first1, second1) = self.table[:, k], self.table[:, k + 1]
-        up, left, right = x * x * (3.0 - 2.0 * x), h * x * (1.0 - x) ** 2, h * x * x * (x - 1.0)
-        slope = first + up * (first1 - first) + left * second + right * second1
-        value = value + up * (value1 - value) + left * first + right * first1 + (s - inside) * slope
-        return value, slope, np.where(s == inside, second + x * (second1 - second), 0.0)
-
-
-def _tabulate(nodes: Floats, atoms: Atoms) -> Floats:
-    """κ of a distribution and its first two derivatives in some points; the atoms are sorted."""
-    table = np.empty((3, len(nodes)))
-    x, share = atoms.values, atoms.counts / atoms.counts.sum()
-    x = x - share @ x
-    powers = np.column_stack([share, share * x, share * np.square(x)])
-    largest = np.maximum(nodes * x[0], nodes * x[-1])
-    for i in range(0, len(nodes), 32):
-        tilted = np.multiply.outer(nodes[i : i + 32], x)
-        tilted -= largest[i : i + 32, None]
-        total, first, second = (np.exp(tilted, out=tilted) @ powers).T
-        mean = first / total
-        table[:, i : i + 32] = np.log(total), mean, np.maximum(second / total - mean**2, 0.0)
-    table[0] += largest
-    return table
-
-
 class Sample:
     """A sample with mean 0 and mean square 1, and its third and fourth cumulant: 0 for normal data."""
 
@@ -246,5 +194,125 @@ class Sample:
         return find_atoms(self.values)
 
     @cached_property
-    def draws(self) -> DrawnSum:
-        return DrawnSum(self.atoms)
+    def table(self) -> Floats:
+        """κ of draws from the sample, and its first two derivatives, at the nodes."""
+        table = np.empty((3, len(NODES)))
+        x, share = self.atoms.values, self.atoms.counts / self.atoms.counts.sum()
+        x = x - share @ x
+        powers = np.column_stack([share, share * x, share * np.square(x)])
+        largest = np.maximum(NODES * x[0], NODES * x[-1])
+        for i in range(0, len(NODES), 32):
+            tilted = np.multiply.outer(NODES[i : i + 32], x)
+            tilted -= largest[i : i + 32, None]
+            total, first, second = (np.exp(tilted, out=tilted) @ powers).T
+            mean = first / total
+            table[:, i : i + 32] = np.log(total), mean, np.maximum(second / total - mean**2, 0.0)
+        table[0] += largest
+        return table
+
+    def log_pvalue_of_sum(self, weights: Atoms, deviation: float) -> float:
+        """Logarithm of the two-sided p-value of a weighted sum of independent draws from the sample.
+
+        The sum is in standard deviations, and the weights have Σg² = 1.
+        """
+        g, gg = weights.counts * weights.values, weights.counts * np.square(weights.values)
+
+        def cumulants(t: float) -> tuple[float, float, float]:
+            value, first, second = self._interpolate(t * weights.values)
+            return float(weights.counts @ value), float(g @ first), float(gg @ second)
+
+        return saddlepoint_tail(cumulants, deviation, weights.span * self.atoms.span)
+
+    def _interpolate(self, s: Floats) -> tuple[Floats, Floats, Floats]:
+        """κ and its first two derivatives by cubics between the nodes, and by straight lines beyond them."""
+        inside = np.clip(s, NODES[0], NODES[-1])
+        k = np.clip((np.arcsinh(inside / FIRST_NODE) / STEP + N_NODES).astype(np.intp), 0, 2 * N_NODES - 1)
+        h = NODES[k + 1] - NODES[k]
+        x = (inside - NODES[k]) / h
+        (value, first, second), (value1, first1, second1) = self.table[:, k], self.table[:, k + 1]
+        up, left, right = x * x * (3.0 - 2.0 * x), h * x * (1.0 - x) ** 2, h * x * x * (x - 1.0)
+        slope = first + up * (first1 - first) + left * second + right * second1
+        value = value + up * (value1 - value) + left * first + right * first1 + (s - inside) * slope
+        return value, slope, np.where(s == inside, second + x * (second1 - second), 0.0)
+
+
+class TailTest:
+    """P-values of features for one response, over some rows, that do not rely on normal data."""
+
+    def __init__(self, parts: ScoreParts) -> None:
+        self.parts, self.n = parts, len(parts.residuals)
+        #: why p-values are raised
+        what = "have many equal values" if parts.ranks else "are skewed or heavy-tailed"
+        self.reason = f"feature and response {what}"
+        A = parts.design
+        #: the intercept and the covariates as orthonormal columns; None for an intercept alone
+        self.design = None if A is None else A @ whiten(A.T @ A).T
+        self.freedom = self.n - (1 if self.design is None else self.design.shape[1])
+        #: None if the response is constant given the design, or not exchangeable
+        exchangeable = parts.by_likelihood is None or parts.at_risk
+        self.response = self._residuals(parts.residuals[:, 0]) if exchangeable else None
+
+    @property
+    def is_exempt(self) -> bool:
+        """Whether the usual p-values are right for any feature: the response is like normal data.
+
+        For ranks, whether they are right for a feature with any ties: its skewness is at most √n, and its
+        kurtosis, which matters if the score is the sum, at least -2.
+        """
+        if self.parts.by_likelihood is not None:
+            return False
+        if self.response is None or self.parts.at_risk:
+            return self.response is None
+        if self.parts.ranks:
+            kurtosis = -2.0 * self.parts.linear
+            return self.response.kurtosis < 0 and self._correction(math.sqrt(self.n), kurtosis) <= TOLERANCE
+        return self.response.is_like_normal
+
+    def log_pvalue(self, x: Array, log: float) -> float:
+        """Logarithm of the p-value of a feature: the usual one, or a larger one that the data call for."""
+        if self.parts.by_likelihood is not None:
+            log = max(log, self.parts.by_likelihood(_to_unit(x)))
+        feature = self._residuals(x)
+        if feature is None or self.response is None:
+            return log
+        # Of the n! orders of the rows, at least two have a score as large.
+        found = max(log, math.log(2) - math.lgamma(self.n + 1)) if self.parts.ranks else log
+        if feature.is_like_normal and (self.response.is_like_normal or self.parts.at_risk):
+            return found
+        if self._correction(feature.skewness, feature.kurtosis) <= TOLERANCE and not self.parts.at_risk:
+            return found
+        deviation = float(feature.values @ self.response.values) / self.n * math.sqrt(self.freedom)
+        if not self.parts.linear:
+            deviation = -float(special.ndtri_exp(log - math.log(2)))
+        # Draws are from the sample with lighter tails: of heavy ones they vary too much.
+        lighter, heavier = sorted((self.response, feature), key=lambda sample: sample.kurtosis)
+        (values, counts, span), root = heavier.atoms, math.sqrt(self.n)
+        return max(found, lighter.log_pvalue_of_sum(Atoms(values / root, counts, span / root), deviation))
+
+    def _residuals(self, x: Array) -> Sample | None:
+        """The residuals of a column, or of its ranks, given the design; None if it explains them."""
+        x = _to_unit(rank_values(x) if self.parts.ranks else x)
+        x -= x.mean()
+        size = math.sqrt(x @ x)
+        if self.design is not None:
+            x -= self.design @ (self.design.T @ x)
+        spread = math.sqrt(x @ x)
+        return Sample(x * (math.sqrt(self.n) / spread)) if spread > 1e-9 * size else None
+
+    def _correction(self, skewness: float, kurtosis: float) -> float:
+        r"""About how much the saddlepoint changes the logarithm of a small p-value of such a feature.
+
+        If the response is permuted, the skewness of T is :math:`γ_g γ_R / \sqrt n`, and its kurtosis differs
+        from that of Student's t by :math:`κ_g κ_R / n` (Pitman 1937), which for ranks without ties is known.
+        """
+        assert self.response is not None
+        third, fourth = skewness * self.response.skewness, kurtosis * self.response.kurtosis
+        if self.parts.ranks:
+            fourth = max(fourth - (1.2 * (self.n**2 + 1) / (self.n**2 - 1)) ** 2, 0.0)
+        return abs(third) / math.sqrt(self.n) * DEVIATION**3 / 6 + abs(fourth) / self.n * DEVIATION**4 / 24
+
+
+def _to_unit(x: Array) -> Floats:
+    """A column with a largest absolute value of 1, so squares stay in range."""
+    x = x.astype(np.float64)
+    return np.asarray(x / max(float(np.abs(x).max()), SMALLEST))

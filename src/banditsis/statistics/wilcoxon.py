@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Floats, Rows, StoredCells, special
-from banditsis.statistics.base import RowSizes, ratio, show
+from banditsis.core.arrays import Array, Floats, Rows, StoredCells, ratio, special
+from banditsis.statistics.base import RowSizes, show
 from banditsis.statistics.sample import SampleStatistic
 
 #: Without ties, p-values are exact if a class or what it is compared with has at most so many rows.
