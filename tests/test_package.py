@@ -253,7 +253,7 @@ PACKAGE = ROOT / "src/banditsis"
 BUDGET = {
     "(top)": 1743,
     "cli": 1460,
-    "core": 1156,
+    "core": 1163,
     "engine": 2712,
     "formats": 3359,
     "index": 1324,
