@@ -262,7 +262,7 @@ BUDGET = {
     "results": 1344,
     "show": 1261,
     "sources": 3079,
-    "statistics": 3643,
+    "statistics": 3620,
 }
 
 
