@@ -84,8 +84,6 @@ def read_ours(case: Case, path: Path, root: Path) -> Answer:
     if case.structure == "folder":
         with contextlib.redirect_stdout(io.StringIO()):
             run_info(data, verify=True, memory_limit=limit)
-    if case.memory_limit:  # tables of text are converted in a folder
-        options = options._replace(scratch=Path(tempfile.mkdtemp(dir=path.parent)))
     source, y, *_ = open_dataset(data, target, options)
     n, p = source.shape
     order = slice(None) if source.original_rows is None else source.original_rows

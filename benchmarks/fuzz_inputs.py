@@ -197,7 +197,6 @@ CASES = {
     "csv": Case(
         "x.csv", lambda path: files.write_csv(X, NAMES), tables(read_csv, "x3"), "text", "x3", weight=2
     ),
-    "csv, converted": Case("x.csv", lambda path: files.write_csv(X, NAMES), *CSV, **ON_DISK),
     "csv.gz": csv_case("x.csv.gz"),
     "csv.bz2": csv_case("x.csv.bz2"),
     "csv.xz": csv_case("x.csv.xz"),

@@ -1,28 +1,16 @@
 """Memory layouts that every computation must not depend on."""
 
 import signal
-from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import settings
-
-from banditsis.formats.options import check_options
 
 # Processes that a shell starts in the background ignore Ctrl-C; tests of it must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
-
-
-@pytest.fixture(params=[None, 1], ids=["in memory", "converted"])
-def limit(request, tmp_path_factory, monkeypatch):
-    """A memory limit for tables of text: larger ones are converted, as they are for ``build_index``."""
-    converting = partial(check_options, scratch=tmp_path_factory.mktemp("scratch"))
-    for module in ("dataset", "opening"):
-        monkeypatch.setattr(f"banditsis.formats.{module}.check_options", converting)
-    return request.param
 
 
 def _sliced(X):

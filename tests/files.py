@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 import zarr
 
-from banditsis.formats.csv import open_csv
 from banditsis.formats.hdf5 import open_hdf5
 from banditsis.formats.opening import open_any
 from banditsis.formats.options import DEFAULTS, ReadOptions
@@ -66,12 +65,6 @@ def write_csv(X, names, name="data.csv"):
     lines = [",".join("" if np.isnan(v) else repr(float(v)) for v in row) for row in X]
     path.write_text("\n".join([*([",".join(names)] if names else []), *lines]) + "\n")
     return path
-
-
-def open_converted_csv(X, names):
-    options = ReadOptions(memory_limit=1, scratch=new_path("scratch"))
-    options.scratch.mkdir()
-    return open_csv(write_csv(X, names), options=options).source()
 
 
 def write_zarr(X, names, name="data.zarr", **options):

@@ -122,7 +122,6 @@ FILES = {
     "folder of Parquet": _file(files.write_parquet_folder),
     "Feather": _file(files.write_feather),
     "CSV": _file(files.write_csv),
-    "converted CSV": _file(files.open_converted_csv),
     "Zarr": _file(files.write_zarr, chunks=(64, 5), compressors=None),
     "sharded Zarr": _file(files.write_zarr, chunks=(32, 5), shards=(64, 10)),
     "Zarr by column": _file(files.write_zarr, chunks=(64, 5), zarr_format=2, order="F", compressors=None),

@@ -16,7 +16,7 @@ import zarr
 from bed_reader import to_bed
 
 import files
-from banditsis import Plan, build_index, open_data, open_source, screen
+from banditsis import Plan, open_data, open_source, screen
 from banditsis.formats.arrow import CELLS_AT_ONCE
 from banditsis.formats.zarr import ZarrSource
 from banditsis.sources.array import ArraySource
@@ -293,21 +293,6 @@ def test_a_table_without_a_header():
     np.testing.assert_array_equal(y, X[:, 2])
 
 
-def test_a_table_larger_than_memory_is_shuffled_first(tmp_path, monkeypatch):
-    path = files.write_csv(X, NAMES)
-    with pytest.raises(
-        ValueError, match=rf"1 kB that may be used: convert it .*`banditsis index {path} --out data\.ind"
-    ):
-        open_source(path, memory_limit=1000)
-    monkeypatch.setattr("banditsis.index.writer.MIN_MEMORY", 1000)
-    folder = build_index(path, tmp_path / "data.index", target="b", memory_limit=1000, random_state=0)
-    source, y, *_ = open_data(folder, target="b")
-    cells = source.to_original(source.read(slice(0, 90), None))
-    np.testing.assert_array_equal(cells, np.delete(X, 1, axis=1))
-    np.testing.assert_array_equal(y, X[:, 1])
-    assert list(tmp_path.iterdir()) == [folder]
-
-
 def genotypes(path, n=30, p=12):
     X = rng.integers(0, 3, (n, p)).astype("f4")
     X[rng.random(X.shape) < 0.1] = np.nan
@@ -355,13 +340,13 @@ def test_mice(tmp_path):
     assert round(float(np.abs(result.scores).max()), 3) == 0.402
 
 
-def test_line_ends_in_quotes(monkeypatch, limit):
+def test_line_ends_in_quotes(monkeypatch):
     """Also in the header, and where a block of the parser ends."""
     monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
     path, n = files.new_path("data.csv"), 2000
     text = "".join(f'{k},"first, {k}\n\nlast ""{k}"""\n' for k in range(n))
     path.write_text('"the\nnumber",comment\n' + text)
-    source, y, *_ = open_data(path, target="comment", memory_limit=limit)
+    source, y, *_ = open_data(path, target="comment")
     assert source.names == ["the\nnumber"]
     np.testing.assert_array_equal(source.read(slice(0, n), None)[:, 0], range(n))
     assert y.tolist() == [f'first, {k}\n\nlast "{k}"' for k in range(n)]

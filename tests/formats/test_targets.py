@@ -230,15 +230,6 @@ def test_a_pair_of_ids_in_the_data(tmp_path):
     assert target.joined[0].endswith(": 2 of 3 rows have a value; -9 counts as missing in it.")
 
 
-def test_ids_of_a_table_too_large_for_memory(tmp_path, limit):
-    ids = np.arange(2000) + 10
-    pd.DataFrame({"id": ids, "a": ids * 2.0, "b": 1.0}).to_csv(tmp_path / "x.csv", index=False)
-    pd.DataFrame({"id": ids, "y": ids}).iloc[::-1].to_csv(tmp_path / "t.csv", index=False)
-    target = open_data(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y", memory_limit=limit and 80_000)
-    np.testing.assert_array_equal(target.target, ids)
-    assert list(target.features.names) == ["a", "b"]
-
-
 def test_repeated_ids_are_a_feature_where_the_target_has_no_ids(tmp_path):
     write(tmp_path / "x.csv", "id,a\n3,1\n3,5\n1,4\n")
     write(tmp_path / "t.txt", "1\n2\n3\n")

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from banditsis import build_index, open_data, open_source
+from banditsis import open_data, open_source
 from side_files import read_target
 
 
@@ -29,28 +29,27 @@ def read_all(source):
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
-def test_compressed_text(suffix, tmp_path, limit):
+def test_compressed_text(suffix, tmp_path):
     path = tmp_path / f"data.csv{suffix}"
     path.write_bytes(PACKERS[suffix](TEXT))
-    source, y, *_ = open_data(path, target="y", memory_limit=limit)
+    source, y, *_ = open_data(path, target="y")
     np.testing.assert_array_equal(read_all(source), X[:, :2])
     np.testing.assert_array_equal(y, X[:, 2])
     np.testing.assert_array_equal(read_target(path, "y").values, X[:, 2])
     (tmp_path / f"data.tsv{suffix}").write_bytes(PACKERS[suffix](TEXT.replace(b",", b"\t")))
-    np.testing.assert_array_equal(
-        read_all(open_source(tmp_path / f"data.tsv{suffix}", memory_limit=limit)), X
-    )
+    np.testing.assert_array_equal(read_all(open_source(tmp_path / f"data.tsv{suffix}")), X)
 
 
 @pytest.mark.parametrize("suffix", PACKERS)
 def test_well_compressed_text_is_not_held_in_memory(suffix, tmp_path):
     path = tmp_path / f"data.csv{suffix}"
     path.write_bytes(PACKERS[suffix](b"a,b,c,d\n" + b"1.000000,0,2.0000,0\n" * 100_000))
-    needs = r"needs more memory than the 3 MB that may be used"
-    with pytest.raises(ValueError, match=rf"{needs}: .*`banditsis index {path} --out data\.index`"):
+    command = f"duckdb -c \"COPY (FROM '{path}') TO 'data.parquet'\""
+    needs = (
+        f"needs more memory than the 3 MB that may be used: convert it, as in {command}, or raise the memory"
+    )
+    with pytest.raises(ValueError, match=re.escape(needs)):
         open_source(path, memory_limit=3_000_000)
-    folder = build_index(path, tmp_path / "data.index", memory_limit=16_000_000)
-    assert open_source(folder).shape == (100_000, 4)
 
 
 @pytest.mark.parametrize("use", ["data", "target"])
@@ -101,16 +100,16 @@ def test_folders_of_csv_files_are_converted(tmp_path):
         open_source(tmp_path)
 
 
-def test_codes_for_missing_values(tmp_path, limit):
+def test_codes_for_missing_values(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text("a,b,kind,y\n1,-9,u,1\n-9.0,2,-9,?\n?,3,?,4\n")
     with pytest.raises(ValueError, match=r"numbers and text in column 'a': '\?' in line 4"):
-        open_source(path, memory_limit=limit)
-    source, y, *_ = open_data(path, target="y", one_hot=True, na=["-9", "?"], memory_limit=limit)
+        open_source(path)
+    source, y, *_ = open_data(path, target="y", one_hot=True, na=["-9", "?"])
     assert source.names == ["a", "b", "kind=u"]
     np.testing.assert_array_equal(read_all(source), [[1, np.nan, 1], [np.nan, 3, 0]])  # rows with a target
     np.testing.assert_array_equal(y, [1, 4])
-    source = open_source(path, one_hot=True, na="?", memory_limit=limit)
+    source = open_source(path, one_hot=True, na="?")
     np.testing.assert_array_equal(read_all(source)[:, 1], [-9, 2, 3])
     np.testing.assert_array_equal(read_all(source)[:, 0], [1, -9, np.nan])
 
@@ -146,14 +145,14 @@ def write_cells(path, columns):
 
 
 @pytest.mark.parametrize("cell", ["83.7%", "$1,250", "1,5", "x", "3 €"])
-def test_numbers_that_are_not_plain(tmp_path, cell, limit):
-    """One behaviour, in memory and converted: an error that names the cell; as a class label, it is text."""
+def test_numbers_that_are_not_plain(tmp_path, cell):
+    """An error that names the cell; as a class label, it is text."""
     path = write_cells(tmp_path / "x.csv", {"a": ["1", "2", " ", cell], "b": "1234"})
     message = re.escape(f"{path} has numbers and text in column 'a': {cell!r} in line 5")
     with pytest.raises(ValueError, match=message):
-        open_source(path, memory_limit=limit)
-    assert open_source(path, drop="a", memory_limit=limit).names == ["b"]
-    assert list(open_data(path, target="a", memory_limit=limit)[1]) == ["1", "2", cell]
+        open_source(path)
+    assert open_source(path, drop="a").names == ["b"]
+    assert list(open_data(path, target="a")[1]) == ["1", "2", cell]
 
 
 @pytest.mark.parametrize("cells", [["5 days", "7 days"], ["3-4", "5-6"], ["1.2.3", "1.3.0"], ["--5", "x"]])
@@ -177,10 +176,10 @@ def test_indicators_that_do_not_fit_in_memory(tmp_path):
     np.testing.assert_array_equal(read_all(whole)[:, : len(expected[0])], expected)
 
 
-def test_a_header_without_rows(tmp_path, limit):
+def test_a_header_without_rows(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n")
     with pytest.raises(ValueError, match=r"x\.csv has no rows"):
-        open_source(tmp_path / "x.csv", memory_limit=limit)
+        open_source(tmp_path / "x.csv")
 
 
 def test_text_that_begins_with_missing_values_is_text(tmp_path):
@@ -205,12 +204,12 @@ def test_what_a_target_unpacks_to_is_bounded(suffix, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_columns_separated_by_blanks_are_read_in_blocks(suffix, tmp_path, monkeypatch, limit):
+def test_columns_separated_by_blanks_are_read_in_blocks(suffix, tmp_path, monkeypatch):
     monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
     lines = "".join(f"  {k}  \t{k / 4:>9} \r\n" + "\n" * (k % 2) for k in range(3000))
     path = tmp_path / f"x.txt{suffix}"
     path.write_bytes((gzip.compress if suffix else bytes)(f"a b\n{lines}".encode()))
-    source = open_source(path, memory_limit=limit)
+    source = open_source(path)
     np.testing.assert_array_equal(read_all(source), np.outer(np.arange(3000), [1, 0.25]))
 
 

@@ -36,7 +36,7 @@ def open_arrow(path: Path, options: ReadOptions) -> OpenedTable:
     return OpenedTable(path, table.schema.names, options, lambda: table, index)
 
 
-def read_table(path: Path, where: object = None) -> Table:
+def read_table(path: Path) -> Table:
     """The schema and the row groups of a file, or of all files of a folder."""
     cache = ReaderCache()
     open_one = _parquet_table if find_format(path) == "parquet" else _arrow_table
@@ -49,7 +49,7 @@ def read_table(path: Path, where: object = None) -> Table:
             what = f"column {differ[0]!r}" if differ else "the order of its columns"
             raise ValueError(f"{file} differs from {files[0].name} in {what}.")
     groups = [group for table in tables for group in table.groups if group.n_rows > 0]
-    return Table(schema, groups, path if where is None else where)
+    return Table(schema, groups, path)
 
 
 def _find_files(path: Path) -> list[Path]:

@@ -13,16 +13,16 @@ import numpy as np
 from banditsis.core.arrays import Array
 from banditsis.core.formatting import format_bytes
 from banditsis.formats import text
-from banditsis.formats.arrow import in_memory, read_table
+from banditsis.formats.arrow import in_memory
 from banditsis.formats.checks import DAMAGE, allowed_memory, damaged
 from banditsis.formats.columns import match_names
-from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES
+from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TO_PARQUET
 from banditsis.formats.options import ReadOptions
 from banditsis.formats.tables import OpenedTable
 from banditsis.formats.text import TextFile, inspect_text, is_number, read_rows
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
-from banditsis.sources.tables import FrameSource, Table, TableSource
+from banditsis.sources.tables import FrameSource, Table
 
 #: Bytes for each cell: two of the text, the Arrow columns and the array are in memory at once.
 BYTES_PER_CELL = 16
@@ -33,10 +33,10 @@ FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 
 
 class OpenedText(OpenedTable):
-    """A table of text in memory, or copied to the scratch folder if there is one and it is too large."""
+    """A table of text in memory."""
 
     uses_na = True
-    source_type: type[TableSource] = FrameSource
+    source_type = FrameSource
 
     def __init__(self, file: TextFile, options: ReadOptions) -> None:
         self.file = file
@@ -52,21 +52,14 @@ class OpenedText(OpenedTable):
         texts, limit = self._text_columns(), allowed_memory(self.options.memory_limit)
         # More text would need too much memory, whatever the size of a compressed file.
         budget = _Budget(limit, limit / (BYTES_PER_CELL * self.file.cells_per_byte))
-        try:
-            return in_memory(self.columns, _read_into_memory(self.file, texts, budget), self.where)
-        except ValueError:
-            if self.options.scratch is None or budget.left >= 0:
-                raise
-        self.source_type, copy = TableSource, self.options.scratch / "table.parquet"
-        _write_parquet(self.file, texts, str(copy))
-        return read_table(copy, where=self.where)
+        return in_memory(self.columns, _read_into_memory(self.file, texts, budget), self.where)
 
     def _make_source(self) -> Source:
         self._check_text_columns()
         opened = super()._make_source()
         source: Source = opened
         (n, p), limit = opened.shape, allowed_memory(self.options.memory_limit)
-        if isinstance(opened, FrameSource) and n * p * opened.dtype.itemsize <= limit:
+        if n * p * opened.dtype.itemsize <= limit:
             source = ArraySource(opened.read(slice(0, n), None), opened.names)
             source.notes, source.contents, source.encoding = opened.notes, opened.contents, opened.encoding
         if not self.file.has_header:
@@ -142,7 +135,7 @@ def _read_into_memory(file: TextFile, texts: Sequence[str], budget: _Budget) -> 
 class _Budget:
     """The bytes of text that may still be read."""
 
-    def __init__(self, allowed: int = 0, left: float = float("inf")) -> None:
+    def __init__(self, allowed: int, left: float) -> None:
         self.allowed, self.left = allowed, left
 
     def spend(self, path: Path, n_bytes: int) -> None:
@@ -150,8 +143,7 @@ class _Budget:
         if self.left < 0:
             raise ValueError(
                 f"{path} needs more memory than the {format_bytes(self.allowed)} that may be used: convert "
-                f"it once with `banditsis index {path} --out {path.name.split('.')[0]}.index`, or raise "
-                "the memory limit."
+                f"it, as in {TO_PARQUET.format(path, path.name.split('.')[0])}, or raise the memory limit."
             )
 
 
@@ -193,8 +185,8 @@ def _open_stream(file: TextFile, budget: _Budget) -> Iterator[Any]:
         raise damaged(path, "CSV", damage) from damage
 
 
-def _parse_options(file: TextFile, texts: Sequence[str], types: dict[str, Any] | None = None) -> Any:
-    """Options of pyarrow: columns of text, and the types of others that are known."""
+def _parse_options(file: TextFile, texts: Sequence[str]) -> Any:
+    """Options of pyarrow, with the columns of text."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -206,7 +198,7 @@ def _parse_options(file: TextFile, texts: Sequence[str], types: dict[str, Any] |
         "parse_options": arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         "convert_options": arrow_csv.ConvertOptions(
             strings_can_be_null=True,
-            column_types=(types or {}) | dict.fromkeys(texts, pa.string()),
+            column_types=dict.fromkeys(texts, pa.string()),
             null_values=_null_values(file),
             decimal_point=file.decimal,
         ),
@@ -240,31 +232,3 @@ def _raise_mixed(file: TextFile, column: int) -> NoReturn:
         f"{file.path} has cells of blanks, or numbers of different types, in column {name!r}: leave cells "
         "empty if they are missing, or drop the column."
     )
-
-
-def _write_parquet(file: TextFile, texts: Sequence[str], destination: str) -> None:
-    """Copy a table to a Parquet file, in pieces; the first one decides which columns are numbers."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    first = next(_read_batches(file, texts, {}), None)
-    if first is None:
-        raise ValueError(f"{file.path} has no rows.")
-    # Later rows may have decimals in a column of integers, or values in an empty column.
-    widened = {pa.int64(): pa.float64(), pa.null(): pa.float64()}
-    types = {field.name: widened.get(field.type, field.type) for field in first.schema}
-    types |= dict.fromkeys(texts, pa.string())
-    with pq.ParquetWriter(destination, pa.schema(list(types.items())), use_dictionary=False) as writer:
-        for batch in _read_batches(file, texts, types):
-            writer.write_batch(batch)
-
-
-def _read_batches(file: TextFile, texts: Sequence[str], types: dict[str, Any]) -> Iterator[Any]:
-    from pyarrow import csv as arrow_csv
-
-    with (
-        _open_stream(file, _Budget()) as stream,
-        arrow_csv.open_csv(stream, **_parse_options(file, texts, types)) as reader,
-    ):
-        for batch in reader:
-            yield _check_encoding(batch)

@@ -47,7 +47,8 @@ _UNPACK = "unpack it, or if it is a table of text, rename it to end in .csv{}"
 _BED = "convert it, as in plink2 --{} --make-bed"
 _PANDAS = "write it as Parquet, as in pandas.read_…(FILE).to_parquet('table.parquet')"
 _CSV = "save its table as CSV"
-_FOLDER = "duckdb -c \"COPY (FROM '{}/*.csv') TO 'table.parquet'\""
+#: Converts tables of text in a stream.
+TO_PARQUET = "duckdb -c \"COPY (FROM '{}') TO '{}.parquet'\""
 _XARRAY = "open it with xarray, and pass an array: open_source(xarray.open_dataset(FILE)[name])"
 _PICKLES = (".json", ".jsonl", ".ndjson", ".orc", ".pkl", ".pickle", ".dta", ".sas7bdat", ".xpt", ".sav")
 _EXCEL, _PLINK2 = (".xls", ".xlsx", ".xlsb"), (".pgen", ".pvar", ".psam")
@@ -296,7 +297,8 @@ def _folder_format(path: Path) -> str:
     if len(formats) == 1 and formats <= {"parquet", "arrow"}:
         return str(formats.pop())
     if formats == {"csv"}:
-        raise ValueError(f"{path} is a folder of CSV files: convert it, as in {_FOLDER.format(path)}.")
+        command = TO_PARQUET.format(path / "*.csv", path.name)
+        raise ValueError(f"{path} is a folder of CSV files: convert it, as in {command}.")
     content = "nothing" if not entries else ", ".join(entry.name for entry in entries[:3])
     raise ValueError(
         f"{path} is a folder, but neither a Zarr store nor one of Parquet or Arrow files alone: it contains "

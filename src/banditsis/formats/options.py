@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from banditsis.core.validation import check_choice, check_integer
@@ -28,8 +27,6 @@ class ReadOptions(NamedTuple):
     memory_limit: int | None = None
     #: the columns that are requested of a file of targets (None for its only column); None for data
     wanted: Sequence[str | None] | None = None
-    #: A folder for copies of tables of text that do not fit in memory; without one they raise an error.
-    scratch: Path | None = None
     #: Whether columns that cannot be features raise an error; otherwise they are skipped with a note.
     strict: bool = False
     #: Whether notes name the options of the command line, and not those of :func:`open_source`.

@@ -124,7 +124,7 @@ def build_index(
     )
     with _new_folder(data, destination, existing, force) as folder:
         target = target if target is not None or existing is None else existing.target
-        opened = _open(data, target, options._replace(scratch=folder / SCRATCH))
+        opened = _open(data, target, options)
         dtype = opened.source.dtype if existing is None else _check_same_features(opened.source, existing)
         with report_progress(progress, "indexing", "bytes") as report, Workers(count_jobs(None)):
             _write_folder(opened, dtype.newbyteorder("="), seed, memory, folder, report)
