@@ -9,7 +9,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import xarray as xr
 from scipy import sparse
 
 import files
@@ -151,7 +150,6 @@ SOURCES = FILES | {
     "dask frame": lambda X: open_source(dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=3)),
     "interactions": FirstColumns,
     "column subset": _columns,
-    "xarray": lambda X: open_source(xr.DataArray(X, {"gene": NAMES}, ("row", "gene"))),
     "sparse by row": lambda X: open_source(sparse.csr_array(X), NAMES),
     "sparse by column": lambda X: open_source(sparse.csc_matrix(X), NAMES),
     "sparse coordinates": lambda X: open_source(sparse.coo_array(X), NAMES),

@@ -33,7 +33,7 @@ from banditsis.core.validation import (
 from banditsis.engine.batches import Batches
 from banditsis.engine.redundancy import find_sizes
 from banditsis.formats.arrow import encode_frame, frame_names
-from banditsis.formats.labelled import is_labelled
+from banditsis.formats.labelled import is_anndata
 from banditsis.formats.opening import is_sparse, open_features, open_source
 from banditsis.plans import check_exclusive, make_plan
 from banditsis.plans.plan import default_size
@@ -155,7 +155,7 @@ class Screener(SelectorMixin, BaseEstimator):
 
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
-        X = open_source(X) if is_dask(X) or is_labelled(X) or is_on_gpu(X) else X
+        X = open_source(X) if is_dask(X) or is_anndata(X) or is_on_gpu(X) else X
         self._encoding = X.encoding if isinstance(X, Source) else None
         if isinstance(X, Source):
             _check_n_features(self, X, reset=True)
@@ -197,7 +197,7 @@ class Screener(SelectorMixin, BaseEstimator):
         is_table = hasattr(X, "columns")
         if is_table:
             frame_names(X)  # raises for repeated names
-        if is_labelled(X) or is_dask(X) or is_on_gpu(X):
+        if is_anndata(X) or is_dask(X) or is_on_gpu(X):
             return self._select_in_place(X)
         raise_if_masked(X)
         if is_table:  # select the columns before the frame is copied into one array

@@ -70,7 +70,7 @@ def check_flag(name: str, value: Any) -> None:
 
 def is_dask(data: Any) -> bool:
     """Whether data is a Dask array, frame or series; works without Dask."""
-    return hasattr(data, "__dask_graph__") and (hasattr(data, "chunks") or hasattr(data, "npartitions"))
+    return type(data).__module__.startswith("dask.") and hasattr(data, "npartitions")
 
 
 def is_frame(data: Any) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from banditsis.core.validation import is_dask, is_frame, is_on_gpu
 from banditsis.formats.checks import check_is_file
-from banditsis.formats.labelled import is_labelled, open_labelled
+from banditsis.formats.labelled import is_anndata, open_anndata_object
 from banditsis.formats.opened import Opened, OpenedMatrix
 from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
 from banditsis.sources.array import ArraySource
@@ -49,7 +49,7 @@ _PANDAS = "write it as Parquet, as in pandas.read_…(FILE).to_parquet('table.pa
 _CSV = "save its table as CSV"
 #: Converts tables of text in a stream.
 TO_PARQUET = "duckdb -c \"COPY (FROM '{}') TO '{}.parquet'\""
-_XARRAY = "open it with xarray, and pass an array: open_source(xarray.open_dataset(FILE)[name])"
+_XARRAY = "open it with xarray, and pass a frame: open_source(xarray.open_dataset(FILE)[name].to_pandas())"
 _PICKLES = (".json", ".jsonl", ".ndjson", ".orc", ".pkl", ".pickle", ".dta", ".sas7bdat", ".xpt", ".sav")
 _EXCEL, _PLINK2 = (".xls", ".xlsx", ".xlsb"), (".pgen", ".pvar", ".psam")
 _HDF5 = rb"\x89HDF\r\n\x1a\n"
@@ -103,7 +103,7 @@ def open_source(
 
     Parameters
     ----------
-    data : array-like of shape (n, p), frame, AnnData, DataArray, path or URL, Arrow stream, or Source
+    data : array-like of shape (n, p), frame, AnnData, path or URL, Arrow stream, or Source
         Arrays are not copied. A source is returned as it is. A stream, such as the result of a query
         (``duckdb.sql("SELECT …")``), is read into memory once. A list of :doc:`indexes </indexes>` of the
         same features is opened as one. Responses for an index are in the order of the original data.
@@ -166,8 +166,8 @@ def open_any(data: Any, options: ReadOptions = DEFAULTS, names: Sequence[str] | 
         opened = find_opener("index")(data, options)  # several indexes, which are one
         opened.new_names, opened.label = names, " and ".join(map(str, data))
         return opened
-    is_stream = hasattr(data, "__arrow_c_stream__")
-    if is_stream and not (is_frame(data) or is_labelled(data) or is_dask(data)):
+    is_stream = hasattr(data, "__arrow_c_stream__") and not hasattr(data, "ndim")  # as arrays of xarray have
+    if is_stream and not is_frame(data):
         import pyarrow as pa  # only tables need it
 
         data = pa.table(data)  # a query is read once: it could return its rows in another order next time
@@ -175,8 +175,8 @@ def open_any(data: Any, options: ReadOptions = DEFAULTS, names: Sequence[str] | 
         from banditsis.formats.arrow import OpenedFrame  # only frames need it
 
         return OpenedFrame(data, options, names)
-    if is_labelled(data):
-        return open_labelled(data, options, names)
+    if is_anndata(data):
+        return open_anndata_object(data, "X", options, names)
     return OpenedMatrix(open_in_memory(data, names), "X", options)
 
 

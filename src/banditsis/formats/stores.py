@@ -116,7 +116,7 @@ class Store(ABC):
         if packed:
             raise ValueError(
                 f"{self.where(array)} is packed, as its attribute {packed[0]} says. Open it with xarray, "
-                "which applies such attributes, and pass the DataArray."
+                "which applies such attributes, and pass the array."
             )
 
 
