@@ -13,7 +13,6 @@ from banditsis.core import arrays, formatting, validation
 from banditsis.formats import checks, columns, opening, options, plink, tables, text
 from banditsis.formats.join import find_place
 from banditsis.results.evidence import student_quantile
-from banditsis.show.report.dataplots import find_classes
 from banditsis.sources.base import split_groups
 from banditsis.sources.blocks import cut, split_rows
 from banditsis.sources.dask import _task_edges
@@ -79,8 +78,6 @@ EXAMPLES = [
     (summarize_response, (np.array([1.0, 2.0, 6.0]),), "mean 3, from 1 to 6"),
     (name_options, (PARAMETERS,), "year=2020/x.csv: set --pvalues, or --row-order random"),
     (student_quantile, (1.959964, np.array([10.0, np.inf])), [pytest.approx(2.23, abs=0.005), 1.959964]),
-    (find_classes, (np.array([2.0, 0.0, 2.0]),), [0.0, 2.0]),
-    (find_classes, (np.linspace(0, 1, 100),), None),
     (find_place, ("price",), (None, "price", "price")),
     (find_place, ("chr1:12345",), (None, "chr1:12345", "chr1:12345")),
     (opening.is_url, ("s3://bucket/x.zarr",), True),

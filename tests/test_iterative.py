@@ -130,7 +130,7 @@ def test_the_result_has_rounds_and_scores():
         result.select()
     assert "not known" in str(result)
     assert "pvalues=True" not in str(result)
-    assert "<svg" in selector.result_.to_html(X=frame, y=y)
+    assert "<svg" in selector.result_.to_html()
 
 
 def test_features_of_a_file_are_read_by_column(tmp_path):

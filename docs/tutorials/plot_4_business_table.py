@@ -213,16 +213,15 @@ print(f"test AUC: {auc(quick):.3f}")
 # The report
 # ----------
 # ``to_html`` writes a page to send to colleagues: the features with a table that can be sorted
-# and searched, plots of the best ones against the response, and how the run can be repeated. It
-# is a single file and needs no network. This is the report of the run that read every cell;
-# scroll in it.
+# and searched, and how the run can be repeated. It is a single file and needs no network. This is
+# the report of the run that read every cell; scroll in it.
 
 import tempfile
 from html import escape
 from pathlib import Path
 
 path = Path(tempfile.mkdtemp()) / "report.html"
-result.to_html(path, X=source, y=y)
+result.to_html(path)
 
 
 class Report:

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, build_index, open_data, open_source
 from banditsis.cli.app import app
 from banditsis.index.folder import Folder, read_record
-from banditsis.show.report.dataplots import read_sample
 from banditsis.sources.dask import FileOnWorkers
 from banditsis.sources.views import ColumnSubset, RowSubset
 
@@ -112,12 +111,6 @@ def test_row_labels_must_be_the_ids_of_the_index(tmp_path):
         same_scores(SIS(3).fit(source, given).scores_, expected)
     with pytest.raises(ValueError, match=r"y\.loc\[X\.row_ids\]"):
         SIS(3).fit(source, y[::-1])
-
-
-def test_plots_of_a_report_have_the_rows_of_the_response(index):
-    result = SIS(3).fit(X, Y).result_
-    sample = read_sample(result, open_source(index), X[:, result.selected[0]])
-    np.testing.assert_array_equal(sample.plotted[:, 0], sample.y)
 
 
 def test_a_message_names_the_row_of_the_original_data(tmp_path):

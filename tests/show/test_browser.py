@@ -169,7 +169,7 @@ def test_several_responses(browser, tmp_path):
     rng = np.random.default_rng(7)
     X = rng.standard_normal((1000, 60))
     results = screen(X, X[:, :3] + rng.standard_normal((1000, 3)), Plan.exact(1000, 60, 4))
-    results.to_html(tmp_path / "several.html", X=X, y=X[:, :3])
+    results.to_html(tmp_path / "several.html")
     visit(browser, tmp_path / "several.html")
     shown = (
         "[...document.querySelectorAll('.response')].filter(part => part.offsetHeight).map(part => part.id)"

@@ -16,7 +16,6 @@ from banditsis.results.evidence import About, Evidence, selection_mask
 from banditsis.results.features import describe_features
 from banditsis.results.sentences import describe_answer, describe_floor
 from banditsis.show.report import render
-from banditsis.show.report.dataplots import plot_pair, read_sample
 
 rng = np.random.default_rng(7)
 X = rng.standard_normal((2000, 60))
@@ -103,7 +102,7 @@ def test_the_answer_comes_first(result):
         result,
         about=About("cohort.csv", response="blood pressure", created="2026-11-16T05:00:00+00:00"),
     )
-    text = named.to_html(X=X, y=Y)
+    text = named.to_html()
     page = Page(text)
     assert page.texts["title"] == page.texts["h1"] == "Features associated with blood pressure"
     parts = [
@@ -115,8 +114,6 @@ def test_the_answer_comes_first(result):
         '<p class="answer">2 of 6 clearly associated; the other 4 are unclear.</p>',
         '<table class="ranked">',
         "<h2>Features</h2>",
-        "<h2>The best features and the response</h2>",
-        "<h2>Correlations among the selected features</h2>",
         "<h2>How they were found</h2>",
         "<h2>Settings</h2>",
     ]
@@ -196,20 +193,8 @@ def test_all_settings_have_labels(tmp_path):
         assert f"<dt>{pair}</dd>" in text
 
 
-def test_plots_of_the_data(result):
-    """A plot of each selected feature, and the correlations; nothing of it without the data."""
-    page = Page(result.to_html(X=X, y=Y))
-    assert page.count("figure") == page.count("polyline") == 6
-    alone = result.to_html(X=X)
-    assert Page(alone).count("figure") == 0
-    assert "The mean |r| among the selected features" in alone
-    without = result.to_html()
-    assert "<figure" not in without
-    assert "The mean |r|" not in without
-
-
 def test_a_choice_without_redundancy_shows_its_correlations():
-    """They come with the result, and so do the features that were left out; the data are not needed."""
+    """They come with the result, and so do the features that were left out."""
     copies = X.copy()
     copies[:, 20:32] = -X[:, 5:6]
     result = SIS(4, avoid_redundancy=True).fit(copies, Y).result_
@@ -218,91 +203,16 @@ def test_a_choice_without_redundancy_shows_its_correlations():
     left_out = ", ".join(f"x{k}" for k in range(20, 30))
     assert f"<li>x5: {left_out} and 2 more</li>" in text
     largest = np.abs(result.correlation[np.triu_indices(4, 1)]).max()
-    assert f"the largest is {largest:.2f}" in text
-    assert "No two of them have |r| &gt; 0.95" in text
-    other = replace(result, correlation=np.where(np.eye(4) == 1, 1.0, 0.25))
-    assert "the largest is 0.25" in other.to_html(X=copies, y=Y)
-    result = screen(copies, Y, Plan.exact(2000, 60, 13))
-    assert "x5 and x20: r = −1.000</li>" in result.to_html(X=copies)
-    single = SIS(1, avoid_redundancy=True).fit(copies, Y).result_
-    assert "<li>x5: x20, " in single.to_html()
-
-
-@pytest.mark.parametrize(
-    ("values", "response"),
-    [
-        (X[:, 5], Y),
-        (X[:, 5], np.where(Y > 0, "<b>", "no")),
-        (X[:, 5], np.array([f"class {k}" for k in range(40)] * 50)),
-        (np.round(X[:, 5]).clip(0, 2), Y),
-        (np.round(X[:, 5]).clip(0, 2), Y > 0),
-        (np.where(X[:, 7] > 0, np.nan, X[:, 5]), Y),
-        (1e308 * np.sign(X[:, 5]) * rng.random(2000), Y),
-        (np.ones(2000), np.zeros(2000)),
-    ],
-    ids=["numbers", "classes", "many classes", "few values", "both", "missing values", "huge", "constant"],
-)
-def test_kinds_of_plots(values, response):
-    """Points and their means, in the frame."""
-    plot = plot_pair(values, np.asarray(response))
-    assert plot.count("<polyline") == 1
-    assert "nan" not in plot
-    assert "<b>" not in plot
-    points = np.array(re.findall(r"M(-?\d+) (-?\d+)h0", plot), float)
-    assert ((points >= [42, 6]) & (points <= [204, 110])).all()
-
-
-def test_means_of_classes():
-    """The line connects the mean of each class, which is at the middle of its dots."""
-    x, y = np.array([0.0, 0.0, 1.0, 1.0]), np.array(["a", "a", "b", "b"])
-    (line,) = re.findall(r'<polyline class="mean" points="([^"]+)"', plot_pair(x, y))
-    low, high = (tuple(map(float, point.split(","))) for point in line.split())
-    assert low[0] < 34 + 162 / 2 < high[0]
-    assert low[1] > high[1]  # down the page
-
-
-def test_the_sample_is_of_rows_with_a_response(result):
-    gappy = np.where(np.arange(2000) < 1500, np.nan, Y)
-    sample = read_sample(result, open_source(X), gappy)
-    assert len(sample.y) == 500
-    rows = np.searchsorted(np.sort(Y), sample.y)
-    np.testing.assert_array_equal(sample.plotted, X[np.argsort(Y)[rows]][:, result.selected])
-    expected = np.corrcoef(X[1500:][:, result.selected].T)
-    np.testing.assert_allclose(sample.correlation, expected, atol=1e-12)
-    with pytest.raises(ValueError, match="X has 59 features and the result has 60"):
-        result.to_html(X=X[:, 1:], y=Y)
-    with pytest.raises(ValueError, match=r"2,000 rows and y has 1,999"):
-        result.to_html(X=X, y=Y[1:])
-
-
-def test_rare_classes_are_drawn():
-    """At most 250 rows of each class, so the three rows of the rare one are among them."""
-    tall = np.tile(X, (10, 1))
-    labels = np.where(np.isin(np.arange(20_000), [17, 9000, 19_999]), "case", "control")
-    result = screen(tall, labels, Plan.exact(20_000, 60, 3))
-    sample = read_sample(result, open_source(tall), labels)
-    assert [np.count_nonzero(sample.y == name) for name in ("case", "control")] == [3, 250]
-    rare = tall[[17, 9000, 19_999]][:, result.selected]
-    np.testing.assert_array_equal(np.sort(sample.plotted[sample.y == "case"], axis=0), np.sort(rare, axis=0))
-    text = result.to_html(X=tall, y=labels)
-    assert "A random sample of 253 rows, at most 250 of each class; the line connects means." in text
-
-
-def test_survival_times_and_interactions():
-    """Times are those of events, and products are read as products."""
-    time = np.exp(-X[:, 5] + rng.standard_normal(2000))
-    event = rng.random(2000) < 0.2
-    result = screen(X, np.column_stack([time, event]), Plan.exact(2000, 60, 3), statistic="cox")
-    text = result.to_html(X=X, y=np.column_stack([time, event]))
-    assert f"A random sample of {event.sum():,} rows with an event; the line" in text
-    source = Interactions(X[:, :9])
-    result = screen(source, Y, Plan.paper(*source.shape, 4), random_state=1)
-    assert Page(result.to_html(X=source, y=Y)).count("figure") == 4
+    assert f"the largest {largest:.2f}" in text
+    single = SIS(1, avoid_redundancy=True).fit(copies, Y).result_.to_html()
+    assert "<li>x5: x20, " in single
+    assert "The mean |r|" not in single
+    assert "Redundant features" not in screen(copies, Y, Plan.exact(2000, 60, 4)).to_html()
 
 
 def test_is_self_contained(result):
     """The page has no URLs, and its policy allows only its own script and style."""
-    text = re.sub(r'class="data">[\w+/=]+<', 'class="data"><', result.to_html(X=X, y=Y))
+    text = re.sub(r'class="data">[\w+/=]+<', 'class="data"><', result.to_html())
     assert not re.search(r"https?:|//[a-z]|@import|url\(", re.sub(r"// .*", "", text))
     page = Page(text)
     assert not [tag for tag, attributes in page.elements if {"src", "href", "style"} & set(attributes)]
@@ -320,12 +230,10 @@ def test_is_self_contained(result):
 def test_names_are_shown_and_not_run(hostile):
     """Names do not change the elements of the page, and the table has them unchanged."""
     odd = replace(hostile, about=About(HOSTILE[0], response=HOSTILE[1]), flags={3: HOSTILE[2]})
-    labels = np.array(HOSTILE[:3])[rng.integers(0, 3, 2000)]
-    text = odd.to_html(title=HOSTILE[0], X=X, y=labels)
+    text = odd.to_html(title=HOSTILE[0])
     text.encode("utf-8", "backslashreplace")
     page = Page(text)
-    codes = np.unique(labels, return_inverse=True)[1]
-    plain = Page(replace(odd, names=None, about=About("x", response="y")).to_html(X=X, y=codes))
+    plain = Page(replace(odd, names=None, about=About("x", response="y")).to_html())
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
     escaped = [name.encode("utf-8", "backslashreplace").decode() for name in HOSTILE]
     assert page.features["columns"]["name"][:10] == escaped
@@ -361,11 +269,10 @@ def test_long_lists_are_cut(result):
 def test_long_names_are_shortened_without_a_script(result):
     """The table for browsers without a script is in the page, and short; labels differ."""
     names = [f"the same first part of a long name, then {j}, and the same last part of it" for j in range(60)]
-    text = replace(result, names=names).to_html(X=X, y=Y)
-    for pattern in (r'<th scope="row" title="[^"]+">([^<]+)</th>', r"<figcaption[^>]*>([^<]+)<"):
-        labels = re.findall(pattern, text)
-        assert len(labels) == len(set(labels)) == 6
-        assert all(len(label.strip()) <= 24 for label in labels)
+    text = replace(result, names=names).to_html()
+    labels = re.findall(r'<th scope="row" title="[^"]+">([^<]+)</th>', text)
+    assert len(labels) == len(set(labels)) == 6
+    assert all(len(label) <= 24 for label in labels)
     long = "<b>" + "gene " * 1000 + "</b>"
     text = replace(result, names=[long] * 60).to_html()
     (fallback,) = re.findall(r'<div class="scroll features">(.*?)</div>', text, re.DOTALL)
@@ -386,7 +293,7 @@ def test_other_results():
     assert "Detection floor: not available" in stored.to_html()
     nothing = screen(X, rng.standard_normal(2000), Plan.guaranteed(2000, 60, None, 0.9), random_state=0)
     assert len(nothing.selected) == 0
-    text = nothing.to_html(X=X, y=Y)
+    text = nothing.to_html()
     assert '<p class="answer">No feature was selected.</p>' in text
     assert '<table class="ranked">' not in text
     assert "not corrected for selection" not in text
@@ -423,7 +330,7 @@ def test_several_responses():
     results = screen(X, many, Plan.exact(2000, 60, 4))
     pairs = zip(results, ("a", "<b>", "c"), strict=True)
     named = type(results)([replace(r, about=replace(r.about, response=name)) for r, name in pairs])
-    text = named.to_html(X=X, y=many)
+    text = named.to_html()
     page = Page(text)
     assert page.texts["h1"] == "Features associated with 3 responses"
     assert page.count("article", "response") == 3
@@ -438,7 +345,6 @@ def test_several_responses():
     assert counts == [
         (name, "4", str(len(r.associated))) for name, r in zip(("a", "&lt;b&gt;", "c"), named, strict=True)
     ]
-    assert page.count("figure") == 12
     few = render(list(named), max_listed=30)
     tables = [unpack(data) for data in re.findall(r'class="data">([^<]+)<', few)]
     assert [(data["selected"], len(data["columns"]["index"])) for data in tables] == [(4, 10)] * 3

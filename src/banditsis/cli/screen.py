@@ -137,7 +137,7 @@ def _run(options: SimpleNamespace) -> None:
         if options.output is not None and not interrupted:
             write_output(together, options.output, all_features=options.all_features)
         if options.report is not None and not interrupted:
-            together.to_html(options.report, X=data.features, y=data.target)
+            together.to_html(options.report)
     finally:  # a full disk must not hide the result
         if options.as_json:
             print_output(together.to_json())

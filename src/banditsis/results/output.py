@@ -30,9 +30,7 @@ class Output:
         """
         return json.dumps(to_record(self))
 
-    def to_html(
-        self, path: str | Path | None = None, *, title: str | None = None, X: Any = None, y: Any = None
-    ) -> str | None:
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str | None:
         """A report in one HTML file that works offline: what was found, the features, and how.
 
         The best 100,000 features are listed in a table that can be sorted, searched and saved as CSV. The
@@ -44,14 +42,10 @@ class Output:
             The file to write, atomically; by default the text is returned.
         title : str, optional
             Heading of the report; by default it names the response.
-        X, y : optional
-            The data that were screened, and the response or the responses, as for :func:`screen`. At most
-            5,000 rows of the best features are read for plots against the response, and for the correlations
-            among the features. Without ``y`` only the latter are shown.
         """
         from banditsis.show.report import write_report  # only needed here
 
-        return write_report(self, path, title, X, y)
+        return write_report(self, path, title)
 
     def _repr_html_(self) -> str:
         from banditsis.show.report.text import summarize  # only needed in notebooks

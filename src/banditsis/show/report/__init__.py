@@ -4,42 +4,24 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
 
-import numpy as np
-
 import banditsis
 from banditsis.core.formatting import write_text
-from banditsis.core.validation import pair_rows
-from banditsis.formats.opening import open_source
 from banditsis.results.result import ScreeningResult
 from banditsis.results.several import ScreeningResults
-from banditsis.show.report import dataplots, tables, text
-from banditsis.show.report.dataplots import Sample
+from banditsis.show.report import tables, text
 
 __all__ = ["render", "write_report"]
 
-#: What a page shows of each response, with headings: HTML by functions of the result and of a sample of the
-#: data. Sections without content are left out.
-SECTIONS: tuple[tuple[str, Callable[[ScreeningResult, Sample | None], str]], ...] = (
-    ("The best features and the response", dataplots.plots_against_response),
-    ("Correlations among the selected features", dataplots.redundancy),
-    ("How they were found", lambda result, _: text.findings(result)),
-    ("Settings", lambda result, _: text.settings(result)),
-)
 
-
-def write_report(found: Any, path: str | Path | None, title: str | None, X: Any, y: Any) -> str | None:
+def write_report(found: Any, path: str | Path | None, title: str | None) -> str | None:
     """Write the page to a file, or return it as text; see :meth:`ScreeningResult.to_html`."""
-    results = [found] if isinstance(found, ScreeningResult) else list(found)
-    y = pair_rows(X, y=y)["y"]
-    if y is not None:
-        y = [y] if len(results) == 1 else list(np.asarray(y).T)
-    page = render(results, title, X, y)
+    page = render([found] if isinstance(found, ScreeningResult) else list(found), title)
     if path is None:
         return page
     write_text(Path(path), page)
@@ -47,14 +29,9 @@ def write_report(found: Any, path: str | Path | None, title: str | None, X: Any,
 
 
 def render(
-    results: Sequence[ScreeningResult],
-    title: str | None = None,
-    X: Any = None,
-    responses: Sequence[Any] | None = None,
-    *,
-    max_listed: int = tables.MAX_LISTED,
+    results: Sequence[ScreeningResult], title: str | None = None, max_listed: int = tables.MAX_LISTED
 ) -> str:
-    """The page as text, with the values of each response, and a limit for the features in all tables."""
+    """The page as text, with a limit for the features in all tables."""
     style, script = _asset("page.css"), _asset("page.js")
     # Text from the data is escaped; in addition, the browser runs no other script than the page's own.
     policy = (
@@ -62,13 +39,10 @@ def render(
         "base-uri 'none'; form-action 'none'"
     )
     several = len(results) > 1
-    source = None if X is None else open_source(X)
-    ys = [None] * len(results) if responses is None else responses
     articles = []
-    for k, (name, result, y) in enumerate(zip(ScreeningResults(results).names, results, ys, strict=True)):
-        sample = None if source is None else dataplots.read_sample(result, source, y)
+    for k, (name, result) in enumerate(zip(ScreeningResults(results).names, results, strict=True)):
         heading = text.section_heading(name, result) if several else ""
-        content = heading + _show(result, sample, max_listed // len(results))
+        content = heading + _show(result, max_listed // len(results))
         articles.append(f'<article class="response" id="response-{k}">{content}</article>')
     return Template(_asset("page.html")).substitute(
         policy=policy,
@@ -82,7 +56,7 @@ def render(
     )
 
 
-def _show(result: ScreeningResult, sample: Sample | None, max_listed: int) -> str:
+def _show(result: ScreeningResult, max_listed: int) -> str:
     """Everything about one response, the answer first."""
     listed = tables.list_features(result, max_listed)
     features = Template(_asset("features.html")).substitute(
@@ -90,8 +64,15 @@ def _show(result: ScreeningResult, sample: Sample | None, max_listed: int) -> st
         table=tables.features_table(result, tables.MAX_SHOWN, max_length=48),
         data=tables.pack(listed),
     )
-    sections = [("Features", features), *((title, show(result, sample)) for title, show in SECTIONS)]
-    parts = (f"<section><h2>{title}</h2>{content}</section>" for title, content in sections if content)
+    sections = {
+        "Features": features,
+        "Redundant features": text.redundancy(result),
+        "How they were found": text.findings(result),
+        "Settings": text.settings(result),
+    }
+    parts = (
+        f"<section><h2>{title}</h2>{content}</section>" for title, content in sections.items() if content
+    )
     return text.answer(result) + tables.ranked_chart(result) + "\n".join(parts)
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from banditsis.core.formatting import (
     ROUND_HEADS,
     count,
@@ -13,8 +15,10 @@ from banditsis.core.formatting import (
     format_share,
     round_rows,
     round_share,
+    short_labels,
     shorten,
 )
+from banditsis.engine.redundancy import DUPLICATE
 from banditsis.plans.plan import TABLE_HEADS, Plan
 from banditsis.results import sentences
 from banditsis.results.evidence import has_pvalues, is_exact
@@ -37,6 +41,8 @@ NOTEBOOK_STYLE = (
     ".banditsis :is(th, td) { text-align: right } .banditsis :first-child { text-align: left } "
     ".banditsis .answer { font-weight: bold }"
 )
+#: Features whose near-duplicates are listed, and how many of each are named.
+MAX_GROUPS, MAX_NAMED = 40, 10
 #: Labels that are not the name of the setting.
 LABELS = {
     "alpha": "α",
@@ -96,6 +102,26 @@ def findings(result: ScreeningResult) -> str:
     """The rounds, and what the result guarantees."""
     rounds = table(ROUND_HEADS, round_rows(result.rounds))
     return f'<div class="scroll">{rounds}</div>{bullet_list(reliability(result))}'
+
+
+def redundancy(result: ScreeningResult) -> str:
+    """Correlations among the selected features, and those left out, if redundant ones were."""
+    paragraphs = []
+    if result.correlation is not None and len(result.selected) > 1:
+        r = np.abs(result.correlation[np.triu_indices(len(result.selected), 1)])
+        largest = (
+            f"The mean |r| among the selected features is {r.mean():.2f}, and the largest {r.max():.2f}."
+        )
+        paragraphs.append(f"<p>{largest}</p>")
+    left_out = []
+    for k, group in list(result.near_duplicates.items())[:MAX_GROUPS]:
+        kept, *others = short_labels([result.name(j) for j in (k, *group[:MAX_NAMED])], 22)
+        more = f" and {len(group) - MAX_NAMED:,} more" if len(group) > MAX_NAMED else ""
+        left_out.append(f"{kept}: {', '.join(others)}{more}")
+    if left_out:
+        reason = f"because |r| &gt; {DUPLICATE:g} with a selected feature"
+        paragraphs.append(f"<p>Left out, {reason}:</p>{bullet_list(left_out)}")
+    return "".join(paragraphs)
 
 
 def settings(result: ScreeningResult) -> str:
