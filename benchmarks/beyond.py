@@ -27,7 +27,7 @@ from numba import njit
 from banditsis import Plan, screen
 from banditsis.core.arrays import Array, Columns, Rows
 from banditsis.index.reader import BLOCK
-from banditsis.plans import SamplingDesign
+from banditsis.plans import SamplingDesign, round_to_blocks
 from banditsis.sources.blocks import BlockSource
 
 MARKER = "<!-- {}: written by benchmarks/beyond.py -->"
@@ -132,11 +132,11 @@ def cost_table(on: Cluster) -> str:
         for where, chunks in (("chunks", chunk), ("store", None)):
             if plan.by_evidence and chunks:
                 continue  # needs random rows
-            used = plan.round_to_blocks(chunk[0], 8) if chunks else plan
+            used = round_to_blocks(plan, chunk[0], 8) if chunks else plan
             cost = plan_cost(used, chunks, on)
             floor = "0" if name == "exact" else f"{_floor(plan):.4f}"
             lines.append(
-                f"| {name} | {where} | {used.n_steps} | {floor} | "
+                f"| {name} | {where} | {len(used.steps)} | {floor} | "
                 f"{_bytes(cost.read)} | {_bytes(cost.sent)} | {_time(cost.seconds)} |"
             )
     return "\n".join(lines)
@@ -267,7 +267,7 @@ def dask_check(scale: float, on: Cluster) -> tuple[str, float]:
     none = np.empty((0, 0), np.float32)
     chunks = (height,) * (n // height), (width,) * (p // width)
     x = da.map_blocks(generated_block, chunks=chunks, dtype=np.float32, meta=none)
-    plan = Plan.optimal(n, p, d, 0.005).round_to_blocks(height, 8)
+    plan = round_to_blocks(Plan.optimal(n, p, d, 0.005), height, 8)
     predicted = plan_cost(plan, (height, width), on)
     with tempfile.TemporaryDirectory() as folder, cluster(2) as workers, Client(workers):
         path = Path(folder) / "made"
@@ -280,7 +280,7 @@ def dask_check(scale: float, on: Cluster) -> tuple[str, float]:
     lines = [
         "| | Predicted | Counted |",
         "|---|---:|---:|",
-        f"| rounds | {plan.n_steps} | {len(result.rounds)} |",
+        f"| rounds | {len(plan.steps)} | {len(result.rounds)} |",
         f"| cells | {plan.cells:.4g} | {result.cells_read:.4g} |",
         f"| chunks made | {predicted.tasks:,.0f} | {made:,} |",
         f"| bytes sent, without moved chunks | {predicted.sent / 1e6:.0f} MB | |",

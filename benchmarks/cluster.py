@@ -275,7 +275,7 @@ def killed(scale: float) -> Iterator[Figure]:
     plan = Plan(n, p, ((n // 10, 300), (n // 5, 120), (n // 2, 50)))
     X = np.concatenate([normal_block(b, height, p) for b in range(20)])
     expected, same = screen(X, y, plan, random_state=0).selected, 0
-    for step in range(plan.n_steps):
+    for step in range(len(plan.steps)):
         start, killed_workers = cells_before(plan, step), list[int]()
         with cluster(2) as workers, Client(workers) as client:
             victim = max(worker.pid for worker in workers.workers.values())
@@ -290,9 +290,9 @@ def killed(scale: float) -> Iterator[Figure]:
         same += bool(killed_workers) and np.array_equal(selected, expected)
     yield Figure(
         "kill -9 a worker in each round in turn: runs with the same selection",
-        f"{same} of {plan.n_steps}",
+        f"{same} of {len(plan.steps)}",
         "all",
-        same == plan.n_steps,
+        same == len(plan.steps),
     )
 
 

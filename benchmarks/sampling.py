@@ -262,7 +262,7 @@ def cost() -> Iterator[Figure]:
             seconds[name] = min(seconds[name], run().seconds)
     best = interleaved(8, **runs)
     ratio = seconds["stratified"] / seconds["uniform"]
-    yield at_most(f"time of {plan.n_steps} rounds, stratified / uniform, 10^6 × 4,000", ratio, 1.3)
+    yield at_most(f"time of {len(plan.steps)} rounds, stratified / uniform, 10^6 × 4,000", ratio, 1.3)
     ratio = best["stratified"] / best["uniform"]
     yield at_most("time of the whole call, strata included", ratio, 1.3)
 

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 
 from banditsis.core.arrays import Floats, Indices
 from banditsis.datasets import make_m1
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan
 from banditsis.results.evidence import selection_mask
 from banditsis.results.result import ScreeningResult
 from banditsis.show.plots import reading_map
@@ -45,7 +45,7 @@ def reproduce(options: Options) -> output.Reproduction:
 def run_prefixes(X: Floats, y: Floats, plan: Plan) -> list[ScreeningResult]:
     """Return the result after each round, from plans that end there and read the same rows."""
     n, p = X.shape
-    prefixes = [Plan(n, p, plan.steps[:k]) for k in range(1, plan.n_steps + 1)]
+    prefixes = [Plan(n, p, plan.steps[:k]) for k in range(1, len(plan.steps) + 1)]
     return [run_plan(X, y, prefix, None, row_order="stored") for prefix in prefixes]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan
 from banditsis.show.style import BLUE, GREEN, tidy
 from paper import output, simulations
 from paper.published import ALPHAS, N_FEATURES, N_ROWS, REPLICATIONS, SIZES, TABLE1

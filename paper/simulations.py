@@ -9,7 +9,7 @@ import numpy as np
 
 from banditsis import datasets
 from banditsis.core.arrays import Array, Floats, Indices
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan
 from banditsis.results.evidence import selection_mask
 from banditsis.results.result import ScreeningResult
 from banditsis.screening import screen

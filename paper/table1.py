@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from banditsis.core.arrays import Floats, Indices
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan
 from banditsis.show.style import BLACK, tidy
 from paper import output, simulations
 from paper.published import (

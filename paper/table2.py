@@ -17,7 +17,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_absolute_error, r2_score
 
 from banditsis.core.arrays import Array, Indices
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan
 from banditsis.sources.base import Source
 from banditsis.sources.interactions import Interactions
 from banditsis.sources.views import RowSubset

@@ -1,5 +1,6 @@
 """What every source and every statistic promises. A new one is one more entry in SOURCES or RESPONSES."""
 
+from dataclasses import replace
 from functools import cache
 
 import dask.array as da
@@ -232,5 +233,5 @@ def test_reading_in_pieces_equals_reading_at_once(name):
 def test_cells_are_those_of_the_plan(name):
     plan = Plan.paper(N, P, 4)
     result = screen(X, RESPONSES[name], plan, statistic=name, random_state=0)
-    assert result.cells_read == plan.rereading(find_statistic(name).rereads).cells
+    assert result.cells_read == replace(plan, rereads=find_statistic(name).rereads).cells
     assert (result.cells_read > plan.cells) == (name not in MOMENT)

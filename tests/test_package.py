@@ -258,7 +258,7 @@ BUDGET = {
     "formats": 3359,
     "index": 1324,
     "kernels": 2234,
-    "plans": 1662,
+    "plans": 1549,
     "results": 1344,
     "show": 1261,
     "sources": 3079,
@@ -281,12 +281,10 @@ def test_packages_keep_to_their_budget_of_lines():
 
 
 def test_the_route_through_the_code_is_short():
-    """The files that CONTRIBUTING.md names, with as many lines as it says."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    told = {name: int(lines) for name, lines in re.findall(r"\| `([\w/]+\.py)` \| (\d+) \|", text)}
-    found = {name: (PACKAGE / name).read_text(encoding="utf-8").count("\n") for name in told}
-    assert told == found
-    assert 0 < sum(found.values()) <= 2500
+    """The files that CONTRIBUTING.md names can be read in an hour."""
+    names = re.findall(r"^\| `([\w/]+\.py)` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+    assert len(names) == 7
+    assert sum((PACKAGE / name).read_text("utf-8").count("\n") for name in names) <= 2300
 
 
 #: Packages and modules from the bottom up; a module imports only from its own layer and those below.
@@ -308,9 +306,7 @@ LAYERS = (
 UPWARD = {
     ("sources", "formats"),
     ("core", "sources"),
-    # results show themselves
-    ("plans", "show"),
-    ("results", "show"),
+    ("results", "show"),  # results show themselves
 }
 
 

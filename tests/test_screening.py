@@ -55,7 +55,7 @@ def test_the_trace():
         np.bincount(np.array([r.n_rows for r in result.rounds])[result.last_round])[
             [step.n_rows for step in plan.steps]
         ],
-        np.bincount(result.last_round, minlength=plan.n_steps),
+        np.bincount(result.last_round, minlength=len(plan.steps)),
     )
 
 

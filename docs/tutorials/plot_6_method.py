@@ -65,7 +65,7 @@ plt.show()
 plan = Plan.paper(n, p, d, alpha=0.5)
 order = np.random.default_rng(1).permutation(n)
 left = np.arange(p)
-path = np.full((plan.n_steps, p), np.nan)
+path = np.full((len(plan.steps), p), np.nan)
 for k, (n_rows, n_keep) in enumerate(plan.steps):
     Z, w = X[order[:n_rows]][:, left], y[order[:n_rows]]
     path[k, left] = (Z - Z.mean(0)).T @ (w - w.mean()) / (n_rows * Z.std(0) * w.std())

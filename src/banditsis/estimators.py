@@ -35,8 +35,7 @@ from banditsis.engine.redundancy import find_sizes
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_anndata
 from banditsis.formats.opening import is_sparse, open_features, open_source
-from banditsis.plans import check_exclusive, make_plan
-from banditsis.plans.plan import default_size
+from banditsis.plans import check_exclusive, default_size, make_plan
 from banditsis.results.evidence import selection_mask
 from banditsis.results.result import ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults

@@ -20,7 +20,7 @@ from banditsis.core.validation import (
     pair_rows,
 )
 from banditsis.estimators import SIS, Screener, check_columns
-from banditsis.plans.plan import default_size
+from banditsis.plans import default_size
 from banditsis.results.evidence import Evidence, Round
 from banditsis.results.features import LEAKAGE
 from banditsis.results.result import ScreeningResult

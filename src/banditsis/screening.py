@@ -34,8 +34,7 @@ from banditsis.engine.rounds import add_notes, screen_rounds
 from banditsis.engine.runs import Given, Run, Settings, make_runs
 from banditsis.formats.opening import open_features
 from banditsis.index.rounds import bit_rounds
-from banditsis.plans import make_plan
-from banditsis.plans.plan import BY_BITS, Plan
+from banditsis.plans import BY_BITS, Plan, make_plan
 from banditsis.results.result import Interrupted, ScreeningResult, attach_partial
 from banditsis.results.several import ScreeningResults
 from banditsis.sources.views import take_original_rows

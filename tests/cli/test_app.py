@@ -8,9 +8,10 @@ import threading
 import pytest
 from command_line import run, said
 
-from banditsis import Plan, __version__
+from banditsis import __version__
 from banditsis.cli.plan import compared_plans
 from banditsis.core.progress import ProgressBar, show_progress, status
+from banditsis.plans import make_plan
 
 
 def test_demo():
@@ -63,7 +64,7 @@ def test_planning():
     assert record["detection_floor"] == pytest.approx(0.1)
     likely = json.loads(run(*sizes, "--min-correlation", "0.1", "--confidence", "0.9").stdout)
     assert likely["steps"] != record["steps"]
-    plan = Plan.paper(10**7, 10_000, 50).with_few_steps()
+    plan = make_plan(10**7, 10_000, 50)
     assert json.loads(run(*sizes).stdout)["cells"] == plan.cells
     compared = {name: other.cells / plan.cells for name, other in compared_plans(plan).items()}
     assert compared.pop("all rows (SIS)") > 1

@@ -14,9 +14,7 @@ from banditsis.engine.evidence import (
     measure_variance_inflation,
 )
 from banditsis.engine.sampling import Strata
-from banditsis.plans.detection_floor import MIN_INFORMATIVE
-from banditsis.plans.keeping import KeepRule
-from banditsis.plans.plan import Step
+from banditsis.plans import MIN_INFORMATIVE, KeepRule, Step
 from banditsis.results.evidence import selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import Pearson

@@ -19,6 +19,7 @@ from banditsis.engine.exchangeability import (
     variation_bound,
 )
 from banditsis.engine.sampling import Strata
+from banditsis.plans import round_to_blocks
 from banditsis.results import Interrupted
 from banditsis.sources.array import ArraySource
 from banditsis.sources.blocks import BlockSource
@@ -71,12 +72,12 @@ def test_every_block_is_as_likely_first():
 
 def test_plans_are_rounded_up_to_whole_blocks():
     plan = Plan(1000, 50, ((30, 20), (90, 10), (130, 5), (980, 2)))
-    assert plan.round_to_blocks(1) == plan
-    rounded = plan.round_to_blocks(100)
+    assert round_to_blocks(plan, 1) == plan
+    rounded = round_to_blocks(plan, 100)
     assert [tuple(step) for step in rounded.steps] == [(100, 10), (200, 5), (1000, 2)]
-    assert [step.n_rows for step in plan.round_to_blocks(100, min_blocks=4).steps] == [400, 1000]
-    assert plan.round_to_blocks(1000) == Plan.exact(1000, 50, 2)
-    assert Plan.exact(1000, 50, 2).round_to_blocks(300) == Plan.exact(1000, 50, 2)
+    assert [step.n_rows for step in round_to_blocks(plan, 100, min_blocks=4).steps] == [400, 1000]
+    assert round_to_blocks(plan, 1000) == Plan.exact(1000, 50, 2)
+    assert round_to_blocks(Plan.exact(1000, 50, 2), 300) == Plan.exact(1000, 50, 2)
 
 
 def test_auto_takes_what_is_cheap():

@@ -63,7 +63,7 @@ def test_figure1_draws_a_real_run(tmp_path):
         weakest_kept = min(abs(row["correlation"]) for row in mine if row["kept"])
         assert weakest_kept >= max(abs(row["correlation"]) for row in mine if not row["kept"])
     # The rounds of the last result are those of the shorter runs before it.
-    selected = {row["feature"] - 1 for row in rows if row["round"] == plan.n_steps and row["kept"]}
+    selected = {row["feature"] - 1 for row in rows if row["round"] == len(plan.steps) and row["kept"]}
     assert selected == set(result.summary["result"].selected.tolist())
 
 

@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal, norm
 
 from banditsis import Plan, screen
 from banditsis.engine.sampling import Strata
-from banditsis.plans.detection_floor import (
+from banditsis.plans.floor import (
     detection_floor,
     error_level,
     null_cutoffs,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from banditsis import Plan
 from banditsis.plans.keeping import EvidenceStep, strongest
-from banditsis.plans.plan import Step
+from banditsis.plans.plan import Step, change_rows, merge_steps
 
 
 def test_paper_as_printed():
@@ -60,12 +60,12 @@ def test_paper_for_any_size(n, p, d, alpha, discard):
 def test_few_steps(n, p, d, alpha, discard):
     """They are steps of the plan, with the last one, and one less would read too many cells."""
     plan = Plan.paper(n, p, d, alpha, discard)
-    few = plan.with_few_steps()
+    few = merge_steps(plan)
     assert few.steps[-1] == plan.steps[-1]
     assert set(few.steps) <= set(plan.steps)
     assert plan.cells <= few.cells <= 1.1 * plan.cells
-    if len(plan.steps) <= 10 and few.n_steps > 1:
-        shorter = itertools.combinations(plan.steps[:-1], few.n_steps - 2)
+    if len(plan.steps) <= 10 and len(few.steps) > 1:
+        shorter = itertools.combinations(plan.steps[:-1], len(few.steps) - 2)
         cells = [Plan(n, p, (*chosen, plan.steps[-1])).cells for chosen in shorter]
         assert min(cells) > 1.1 * plan.cells
 
@@ -79,8 +79,8 @@ def test_plans_are_values():
     plan = Plan.paper(10_000, 500, 50)
     lines = str(plan).splitlines()
     assert lines[0].startswith("paper: 10,000 rows × 500 features → 50")
-    assert len(lines) == 2 + plan.n_steps
-    few = plan.with_rows(lambda rows: min(rows, 500), 500)
+    assert len(lines) == 2 + len(plan.steps)
+    few = change_rows(plan, lambda rows: min(rows, 500), 500)
     assert few.n_rows == max(step.n_rows for step in few.steps) == 500
 
 

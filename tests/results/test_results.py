@@ -28,7 +28,7 @@ def test_printed_form(result):
     lines = str(result).splitlines()
     assert lines[0] == "6 of 60 features selected"
     assert lines[1].startswith(f"read {PLAN.cells:,} of 120,000 cells (")
-    assert len(lines) >= 3 + PLAN.n_steps + 1
+    assert len(lines) >= 3 + len(PLAN.steps) + 1
     assert "x5 (+0." in str(result)
     assert "x9 (-0." in str(result)
     assert repr(result) == str(result)

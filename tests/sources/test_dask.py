@@ -370,7 +370,7 @@ def test_a_worker_killed_in_each_round_changes_nothing(client, monkeypatch):
             killed.append(pid)
 
     same(screen(x, Y, plan, progress=on_progress, **OPTIONS), screen(X, Y, plan, **OPTIONS))
-    assert len(killed) == plan.n_steps
+    assert len(killed) == len(plan.steps)
 
 
 COMPILE = """

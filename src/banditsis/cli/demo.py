@@ -11,8 +11,7 @@ import numpy as np
 from banditsis.cli.terminal import print_output
 from banditsis.core.formatting import format_bytes, format_duration, format_share, text_table
 from banditsis.core.progress import ProgressBar
-from banditsis.plans import make_plan
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan, make_plan
 from banditsis.results.result import ScreeningResult
 from banditsis.screening import screen
 

@@ -18,7 +18,7 @@ from banditsis.formats.opening import FORMATS, find_format
 from banditsis.formats.options import ReadOptions
 from banditsis.index.folder import verify as find_damaged_files
 from banditsis.index.reader import IndexSource
-from banditsis.plans.plan import Plan, default_size
+from banditsis.plans import Plan, default_size, make_plan
 from banditsis.sources.base import Source, SourceView
 from banditsis.sources.tables import TableSource
 
@@ -109,7 +109,7 @@ def _costs(source: Source, keep: int | None) -> list[dict[str, Any]]:
     """Cells, bytes and detection floor of some plans."""
     n, p = source.shape
     d = default_size(n, p) if keep is None else keep
-    plans = {"exact": Plan.exact(n, p, d), "default": Plan.paper(n, p, d).with_few_steps()} if n >= 4 else {}
+    plans = {"exact": Plan.exact(n, p, d), "default": make_plan(n, p, d)} if n >= 4 else {}
     if 0.01 * n >= 4:
         plans["optimal, 1%"] = Plan.optimal(n, p, d, 0.01)
     costs = []

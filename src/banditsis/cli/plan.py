@@ -11,8 +11,7 @@ import numpy as np
 
 from banditsis.cli.terminal import print_output, table_of_columns, usage_errors
 from banditsis.core.formatting import LINE_WIDTH, format_bytes, format_share, wrap
-from banditsis.plans import make_plan
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan, make_plan
 
 #: Limits of α when a plan of the paper is compared, and steps of the search between them.
 ALPHAS, BISECTIONS = (0.01, 10.0), 30
@@ -62,7 +61,7 @@ def to_record(plan: Plan, itemsize: int) -> dict[str, Any]:
         "n_keep": plan.n_keep or None,
         "steps": [step._asdict() for step in plan.steps],
         "cells": plan.cells,
-        "most_cells": plan.max_cells,
+        "most_cells": plan.n_rows * plan.n_features if plan.by_evidence else plan.cells,
         "fraction": plan.fraction,
         "bytes": plan.cells * itemsize,
         "detection_floor": plan.detection_floor(),

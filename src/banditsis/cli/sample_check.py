@@ -22,7 +22,7 @@ from banditsis.cli.terminal import (
 )
 from banditsis.core.formatting import LINE_WIDTH, count, format_score, format_share, short_labels, wrap
 from banditsis.formats.opening import local_path
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan
 from banditsis.results.evidence import is_exact
 from banditsis.results.output import to_finite
 from banditsis.results.sample_check import SampleCheck

@@ -30,9 +30,7 @@ from banditsis.formats.dataset import Dataset, open_dataset
 from banditsis.formats.join import find_place
 from banditsis.formats.opening import find_format, is_url, local_path
 from banditsis.formats.options import ReadOptions
-from banditsis.plans import check_confidence, check_exclusive, make_plan
-from banditsis.plans.design import SamplingDesign
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan, SamplingDesign, check_confidence, check_exclusive, make_plan
 from banditsis.results.result import Interrupted, ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
 from banditsis.screening import screen

@@ -15,8 +15,7 @@ from banditsis.engine.rounds import MAX_NONFINITE_READ, Found, add_effects, add_
 from banditsis.engine.runs import Run, Settings
 from banditsis.engine.sampling import Strata
 from banditsis.engine.state import SumState
-from banditsis.plans.keeping import strongest
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan, strongest
 from banditsis.results.evidence import Round, strength
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_guarantee_possible
 from banditsis.engine.sampling import Strata
 from banditsis.index.sketch import plan_by_bits
-from banditsis.plans.design import SamplingDesign
-from banditsis.plans.plan import Plan
+from banditsis.plans import Plan, SamplingDesign, change_rows, round_to_blocks
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
 
@@ -45,9 +45,9 @@ def choose_design(
         return by_bits, "stored", Strata.uniform(n), notes
     if made.why_exact and (made.or_exact is None or slower_than_exact(source, made, row_order, n_reread)):
         notes, made = [made.why_exact, *notes], made.or_exact or made
-    made = made.rereading(statistic.rereads)
+    made = replace(made, rereads=statistic.rereads)
     if n < made.n_rows:  # in the others the response is not known
-        made = made.with_rows(lambda rows: min(rows, n), n)
+        made = change_rows(made, lambda rows: min(rows, n), n)
     if made.by_evidence:
         random = row_order == "auto" or (source.shuffled and row_order == "stored")
         check_guarantee_possible(statistic, "random" if random else row_order)
@@ -112,7 +112,7 @@ def resolve_row_order(source: Source, plan: Plan, row_order: str) -> tuple[str, 
     elif row_order in ("auto", "blocks") and source.block_rows == 1:
         row_order = "random"  # the same thing
     elif row_order == "auto":
-        in_blocks = plan.round_to_blocks(source.block_rows, MIN_BLOCKS)
+        in_blocks = round_to_blocks(plan, source.block_rows, MIN_BLOCKS)
         blocks = plan_bytes(source, in_blocks, scattered=False)
         everything = source.bytes_touched(*source.shape, scattered=False)
         some = plan_bytes(source, plan, scattered=True)
@@ -123,7 +123,7 @@ def resolve_row_order(source: Source, plan: Plan, row_order: str) -> tuple[str, 
     # The first rows of several parts do not end where blocks end.
     if row_order == "random" or plan.by_evidence or source.stratum_sizes:
         return row_order, plan, []
-    rounded = plan.round_to_blocks(source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
+    rounded = round_to_blocks(plan, source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
     return row_order, rounded, _rounding_notes(source, plan, rounded, row_order)
 
 
@@ -168,7 +168,7 @@ def slower_than_exact(source: Source, plan: Plan, row_order: str, n_reread: int 
     touched = plan_bytes(source, plan, scattered=scattered) * (2 if scattered else 1)
     touched += source.bytes_touched(n, n_reread, scattered=False) if n_reread else 0.0
     passes = scattered + (n_reread > 0)  # over the response
-    steps = plan.n_steps * (STEPS_PER_EVIDENCE_STEP if plan.by_evidence else 1)
+    steps = len(plan.steps) * (STEPS_PER_EVIDENCE_STEP if plan.by_evidence else 1)
     steps += STEPS_PER_REREADING if n_reread else 0
     overhead = SECONDS_PER_STEP * steps + SECONDS_PER_ROW * n * passes + SECONDS_PER_FEATURE * p
     saved = source.bytes_touched(n, p, scattered=False) - touched

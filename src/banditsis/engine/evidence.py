@@ -16,7 +16,7 @@ import numpy as np
 from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, as_indices, count_rows, ratio, spread
 from banditsis.core.parallel import map_in_threads
 from banditsis.engine.sampling import Strata
-from banditsis.plans.design import ORDINARY
+from banditsis.plans import ORDINARY
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.linear import LinearStatistic

@@ -10,7 +10,7 @@ import numpy as np
 from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, count_rows
 from banditsis.core.formatting import count
 from banditsis.core.parallel import one_blas_thread
-from banditsis.plans.plan import default_size
+from banditsis.plans import default_size
 from banditsis.results.evidence import strength_of
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source

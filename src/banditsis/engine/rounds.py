@@ -24,9 +24,7 @@ from banditsis.engine.rereading import RereadState
 from banditsis.engine.runs import NO_SAMPLE, UNMEASURED, Run
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.engine.state import Positions, Scored, SumState
-from banditsis.plans.detection_floor import is_undecided
-from banditsis.plans.keeping import EvidenceRule, KeepRule
-from banditsis.plans.plan import Step
+from banditsis.plans import EvidenceRule, KeepRule, Step, is_undecided
 from banditsis.results.evidence import Round, strength
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
@@ -63,7 +61,7 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
     if run.plan.by_evidence:
         rule = EvidenceRule(run.strata.design, partial(_first_inflation, run, statistic, read[0]))
     for number, step in enumerate(run.plan.steps, start=1):
-        status().round, status().n_rounds = number, run.plan.n_steps
+        status().round, status().n_rounds = number, len(run.plan.steps)
         if number > 1:
             read.append(next(draws))
         checked = number == 1 and run.is_exchangeability_assumed

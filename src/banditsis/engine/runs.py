@@ -15,8 +15,7 @@ from banditsis.core.formatting import to_single_line
 from banditsis.core.validation import MIN_ROWS, Responses, describe_unknown
 from banditsis.engine.design import PlanLike, choose_design
 from banditsis.engine.sampling import Strata
-from banditsis.plans.design import SamplingDesign
-from banditsis.plans.plan import BY_BITS, Plan
+from banditsis.plans import BY_BITS, Plan, SamplingDesign, change_rows
 from banditsis.results.evidence import About, Evidence, Round, find_versions
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
@@ -120,7 +119,7 @@ class Run:
             first = next(draws)
             if count_rows(first) >= run.plan.n_rows or not run.statistic.constant_responses(first):
                 break
-            run = replace(run, plan=run.plan.with_rows(lambda rows: min(2 * rows, self.plan.n_rows)))
+            run = replace(run, plan=change_rows(run.plan, lambda rows: min(2 * rows, self.plan.n_rows)))
         if run is not self:
             note = (
                 f"the response is constant in the {planned:,} rows of the first step, which cannot rank "

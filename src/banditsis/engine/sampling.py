@@ -10,7 +10,7 @@ import numpy as np
 from banditsis import kernels
 from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, as_indices, chunks, count_rows
 from banditsis.core.parallel import map_in_threads
-from banditsis.plans.design import ORDINARY, SamplingDesign
+from banditsis.plans import ORDINARY, SamplingDesign
 from banditsis.statistics.base import RowSizes
 
 N_STRATA = 8

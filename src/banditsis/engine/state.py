@@ -14,7 +14,7 @@ from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.evidence import informative_rows_of_sums, rows_of_response
 from banditsis.engine.exchangeability import GroupSums
 from banditsis.engine.sampling import Strata, join_rows
-from banditsis.plans.detection_floor import ORDINARY_KURTOSIS
+from banditsis.plans import ORDINARY_KURTOSIS
 from banditsis.sources.base import Calibration, Source, SumContext
 from banditsis.statistics.base import Effects, find_effects
 from banditsis.statistics.linear import LinearStatistic

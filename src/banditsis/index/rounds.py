@@ -22,7 +22,7 @@ from banditsis.engine.rounds import Found, add_effects, add_round
 from banditsis.engine.runs import Run
 from banditsis.engine.state import Scored, SumState
 from banditsis.index.sketch import Estimates, find_sketch
-from banditsis.plans.keeping import strongest
+from banditsis.plans import strongest
 from banditsis.results.evidence import Round, strength
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Calibration, calibrate, pilot_rows, summing_dtype

@@ -16,8 +16,7 @@ import numpy as np
 from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.core.parallel import Workers, map_in_threads
-from banditsis.plans import ALL_ROWS_READ
-from banditsis.plans.plan import BY_BITS, Plan
+from banditsis.plans import ALL_ROWS_READ, BY_BITS, Plan
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.base import Statistic

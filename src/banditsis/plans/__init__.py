@@ -1,4 +1,7 @@
-"""Plans: how many rows each step reads and how many features it keeps; `make_plan` makes any of them."""
+"""Plans: how many rows each step reads and how many features it keeps; :func:`make_plan` makes any of them.
+
+Other packages import from here.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,23 @@ from dataclasses import replace
 from numbers import Integral
 
 from banditsis.core.validation import check_integer, check_real
-from banditsis.plans.design import SamplingDesign
-from banditsis.plans.plan import Plan, default_size
+from banditsis.plans.design import ORDINARY, SamplingDesign
+from banditsis.plans.floor import (
+    MIN_INFORMATIVE,
+    ORDINARY_KURTOSIS,
+    detection_floor,
+    error_level,
+    excess_inflation,
+    is_undecided,
+    sampling_variance,
+)
+from banditsis.plans.keeping import EvidenceRule, KeepRule, strongest
+from banditsis.plans.plan import BY_BITS, Plan, Step, change_rows, default_size, merge_steps, round_to_blocks
+
+__all__ = ["Plan", "SamplingDesign", "Step", "change_rows", "default_size", "make_plan", "round_to_blocks"]
+__all__ += ["ALL_ROWS_READ", "BY_BITS", "check_confidence", "check_exclusive"]
+__all__ += ["detection_floor", "error_level", "excess_inflation", "is_undecided", "sampling_variance"]
+__all__ += ["MIN_INFORMATIVE", "ORDINARY", "ORDINARY_KURTOSIS", "EvidenceRule", "KeepRule", "strongest"]
 
 DEFAULT_ALPHA = 0.5
 #: Why all rows are read if the user does not say what to read: p-values need them, or they take no longer.
@@ -38,9 +56,9 @@ def make_plan(
     The options of :meth:`Plan.exact`, :meth:`Plan.subsample` (``max_samples``, a number or a fraction of the
     rows), :meth:`Plan.paper` (``alpha``), :meth:`Plan.optimal` (``budget``) and :meth:`Plan.guaranteed`
     (``min_correlation``) are mutually exclusive. Without any of them the plan is the paper's with α = 0.5 in
-    fewer rounds (:meth:`Plan.with_few_steps`), the optimal plan of the same cost if the statistic rereads its
-    rows, or the exact plan if ``by_fdr``. Unless ``max_samples`` or ``alpha`` is given, the plan names the
-    exact plan to follow where that is about as fast.
+    fewer rounds (:func:`merge_steps`), the optimal plan of the same cost if the statistic rereads its rows,
+    or the exact plan if ``by_fdr``. Unless ``max_samples`` or ``alpha`` is given, the plan names the exact
+    plan to follow where that is about as fast.
 
     By default d is :func:`default_size`, and with ``min_correlation`` 0: all that pass. ``by_fdr``
     keeps all features in exact runs, because p-values decide afterwards.
@@ -53,15 +71,15 @@ def make_plan(
     size = None if d is None else check_integer("the number of features to keep", d, 1)
     if min_correlation is not None:
         plan = Plan.guaranteed(n, p, size, min_correlation, confidence, design=design)
-        return _or_exact(plan, plan.as_exact(), "the guarantee")
+        return _or_exact(plan, replace(plan, steps=plan.steps[-1:]), "the guarantee")
     size = default_size(n, p) if size is None else size
-    everything = Plan.exact(n, p, p if by_fdr else size).rereading(rereads)
+    everything = replace(Plan.exact(n, p, p if by_fdr else size), rereads=rereads)
     if exact:
         return everything
     if max_samples is not None:
-        return Plan.subsample(n, p, size, _count_samples(max_samples, n)).rereading(rereads)
+        return replace(Plan.subsample(n, p, size, _count_samples(max_samples, n)), rereads=rereads)
     if alpha is not None:
-        return Plan.paper(n, p, size, alpha).rereading(rereads)
+        return replace(Plan.paper(n, p, size, alpha), rereads=rereads)
     if budget is not None:
         plan = Plan.optimal(
             n, p, size, budget, rereads=rereads, pvalues=pvalues, n_selected=n_selected, design=design
@@ -70,9 +88,10 @@ def make_plan(
     if by_fdr:  # the threshold of Benjamini and Hochberg depends on all p-values, and no sample has these
         return replace(everything, why_exact=NEEDS_ALL_ROWS)
     paper = Plan.paper(n, p, size, DEFAULT_ALPHA)
-    plan = replace(paper.with_few_steps(), uniform=False)
     if rereads:
         plan = Plan.optimal(n, p, size, paper.cells, rereads=True, design=design)
+    else:
+        plan = replace(merge_steps(paper), uniform=False)
     return replace(plan, or_exact=everything, why_exact=ALL_ROWS_READ)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -84,27 +84,21 @@ class SamplingDesign:
         return len(self.sizes)
 
     @cached_property
+    def _distances(self) -> tuple[Floats, Floats]:
+        """The spread and the largest distance from the mean in each stratum, in standard deviations."""
+        spreads, unit = np.array(self.spreads), max(self.spreads) or 1.0
+        unit *= float(np.sqrt(self.shares_of_rows @ np.square(spreads / unit)) or 1.0)
+        return spreads / unit, np.array(self.largest or self.spreads) / unit
+
+    @property
     def relative_spreads(self) -> Floats:
         """Spreads in units of the root mean square over all rows."""
-        return np.array(self.spreads) / self._unit
-
-    @cached_property
-    def _unit(self) -> float:
-        """The root mean square over all rows."""
-        largest = max(self.spreads) or 1.0
-        return largest * float(
-            np.sqrt(self.shares_of_rows @ np.square(np.array(self.spreads) / largest)) or 1.0
-        )
-
-    @cached_property
-    def _largest(self) -> Floats:
-        """The largest distance from the mean in each stratum, in standard deviations."""
-        return np.array(self.largest or self.spreads) / self._unit
+        return self._distances[0]
 
     @property
     def has_outliers(self) -> Array:
         """Which strata have rows that are not ordinary."""
-        return self._largest > ORDINARY
+        return self._distances[1] > ORDINARY
 
     @cached_property
     def shares_of_rows(self) -> Floats:
@@ -112,16 +106,24 @@ class SamplingDesign:
         return np.asarray(self._sizes / self._sizes.sum())
 
     @cached_property
-    def _shares(self) -> Floats:
-        """Rows of each stratum are allocated in proportion to these, until it has no more."""
-        by_spread = self._sizes * self.relative_spreads
-        shares = PROPORTIONAL * self.shares_of_rows + (1 - PROPORTIONAL) * by_spread / (
-            by_spread.sum() or 1.0
-        )
-        if not self.guaranteed:
-            return shares
-        of_squares = self.shares_of_rows * np.square(self.relative_spreads) * self.has_outliers
-        return np.maximum(shares, of_squares / (np.sqrt(of_squares.sum()) or 1.0))
+    def _sizes(self) -> Indices:
+        return np.array(self.sizes, np.intp)
+
+    @cached_property
+    def _order(self) -> tuple[Floats, Indices, Floats, Floats]:
+        """The shares in proportion to which rows of each stratum are allocated until it has no more. In the
+        order in which strata are used up: rows used before, open shares, and m at which it is.
+        """
+        sizes, by_spread = self._sizes, self._sizes * self.relative_spreads
+        by_spread = (1 - PROPORTIONAL) * by_spread / (by_spread.sum() or 1.0)
+        shares = PROPORTIONAL * self.shares_of_rows + by_spread
+        if self.guaranteed:
+            of_squares = self.shares_of_rows * np.square(self.relative_spreads) * self.has_outliers
+            shares = np.maximum(shares, of_squares / (np.sqrt(of_squares.sum()) or 1.0))
+        order = np.argsort(sizes / shares)
+        used = np.cumsum([0, *sizes[order[:-1]]])
+        open_shares = np.cumsum(shares[order][::-1])[::-1]
+        return shares, used, open_shares, used + open_shares * (sizes / shares)[order]
 
     def allocate(self, m: int) -> Indices:
         """Rows of each stratum in a sample of m rows; none of them decreases if m grows.
@@ -130,43 +132,7 @@ class SamplingDesign:
         to the stratum, is the smallest of all that are left; but the first row of every stratum enters before
         any second one.
         """
-        if m not in self._allocations:
-            self._allocations[m] = self._allocate(m)
-        return self._allocations[m]
-
-    @cached_property
-    def _allocations(self) -> dict[int, Indices]:
-        return {}
-
-    def _allocate(self, m: int) -> Indices:
-        sizes, shares = self._sizes, self._shares
-        if m <= self.n_strata:
-            first = np.zeros(self.n_strata, np.intp)
-            first[np.argsort(-shares, kind="stable")[:m]] = 1
-            return first
-        used, open_shares, full = self._order
-        k = min(int(np.searchsorted(full, m)), self.n_strata - 1)  # strata that are used up
-        fill = (m - used[k]) / open_shares[k]
-        rows: Indices = np.minimum(np.maximum((fill * shares + 0.5).astype(np.intp), 1), sizes)
-        while (missing := m - int(rows.sum())) > 0:  # at most one row for each stratum, because of rounding
-            rows[np.argmin(np.where(rows < sizes, (rows + 0.5) / shares, np.inf))] += 1
-        for _ in range(-missing):
-            latest = np.where(rows > 1, (rows - 0.5) / shares, -np.inf)
-            rows[self.n_strata - 1 - np.argmax(latest[::-1])] -= 1
-        return rows
-
-    @cached_property
-    def _sizes(self) -> Indices:
-        return np.array(self.sizes, np.intp)
-
-    @cached_property
-    def _order(self) -> tuple[Indices, Floats, Floats]:
-        """In the order in which strata are used up: rows used before, open shares, and m at which it is."""
-        sizes, shares = self._sizes, self._shares
-        order = np.argsort(sizes / shares)
-        used = np.cumsum([0, *sizes[order[:-1]]])
-        open_shares = np.cumsum(shares[order][::-1])[::-1]
-        return used, open_shares, used + open_shares * (sizes / shares)[order]
+        return _allocate(self, m)
 
     def effective_rows(self, m: int) -> float:
         """Rows of a uniform sample that would be as precise as m rows of this design, at most n."""
@@ -198,4 +164,23 @@ class SamplingDesign:
         far = self.has_outliers
         with np.errstate(divide="ignore"):
             exponents = -2.0 * np.log1p(-(self.allocate(m) / self._sizes)[far])
-            return float(np.max(np.square(self._largest[far]) / self.n_rows / exponents, initial=0.0))
+            return float(np.max(np.square(self._distances[1][far]) / self.n_rows / exponents, initial=0.0))
+
+
+@lru_cache(maxsize=4096)  # a plan asks for the same few numbers of rows again and again
+def _allocate(design: SamplingDesign, m: int) -> Indices:
+    sizes, n_strata = design._sizes, design.n_strata
+    shares, used, open_shares, full = design._order
+    if m <= n_strata:
+        first = np.zeros(n_strata, np.intp)
+        first[np.argsort(-shares, kind="stable")[:m]] = 1
+        return first
+    k = min(int(np.searchsorted(full, m)), n_strata - 1)  # strata that are used up
+    fill = (m - used[k]) / open_shares[k]
+    rows: Indices = np.minimum(np.maximum((fill * shares + 0.5).astype(np.intp), 1), sizes)
+    while (missing := m - int(rows.sum())) > 0:  # at most one row for each stratum, because of rounding
+        rows[np.argmin(np.where(rows < sizes, (rows + 0.5) / shares, np.inf))] += 1
+    for _ in range(-missing):
+        latest = np.where(rows > 1, (rows - 0.5) / shares, -np.inf)
+        rows[n_strata - 1 - np.argmax(latest[::-1])] -= 1
+    return rows

@@ -14,7 +14,7 @@ import numpy as np
 from banditsis.core.arrays import Floats, Indices, special
 from banditsis.core.formatting import count, were
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.detection_floor import excess_inflation, is_undecided, null_shares, sampling_variance
+from banditsis.plans.floor import excess_inflation, is_undecided, null_shares, sampling_variance
 
 #: Of so many features for each that stays, most are ruled out before the strongest are searched for.
 MANY, SAMPLE = 64, 1024
@@ -128,12 +128,24 @@ def plan_steps(
     design: SamplingDesign, p: int, d: int, min_correlation: float, confidence: float
 ) -> list[EvidenceStep]:
     """The steps of :meth:`Plan.guaranteed`: the schedule with the fewest expected cells of a few."""
-    schedules = [
-        _schedule(design, p, d, min_correlation, 1.0 - confidence, start, growth)
-        for start in STARTS
-        for growth in GROWTHS
-    ]
-    return min(schedules, key=lambda steps: _expected_cells(steps, design, p))
+    error = 1.0 - confidence
+
+    def schedule(start: float, growth: float) -> list[EvidenceStep]:
+        rows = _first_rows(design, min_correlation, _z(error, p, 1), start)
+        late, steps = 4 * rows, list[EvidenceStep]()  # features without signal are decided long before
+        while rows < design.n_rows / 1.3:
+            steps.append(EvidenceStep(rows, d, min_correlation, _z(error, p, len(steps) + 1)))
+            rows = math.ceil(rows * (growth if rows < late else LATE_GROWTH))
+        return [*steps, EvidenceStep(design.n_rows, d, min_correlation, _z(error, p, len(steps) + 1))]
+
+    def expected_cells(steps: list[EvidenceStep]) -> float:
+        cells, rows, before = 0.0, 0, p
+        for step, after in zip(steps, expected_left(steps, design, p), strict=True):
+            cells += (step.n_rows - rows) * (before if before > d else 0)
+            rows, before = step.n_rows, after
+        return cells
+
+    return min((schedule(start, growth) for start in STARTS for growth in GROWTHS), key=expected_cells)
 
 
 def expected_left(steps: Sequence[EvidenceStep], design: SamplingDesign, p: int) -> list[int]:
@@ -141,21 +153,6 @@ def expected_left(steps: Sequence[EvidenceStep], design: SamplingDesign, p: int)
     rows = [design.effective_rows(step.n_rows) for step in steps]
     shares = null_shares(rows, [evidence_cutoff(step, design, 1.0) for step in steps])
     return [max(steps[0].n_keep, min(p, math.ceil(p * share - 1e-3))) for share in shares]
-
-
-def _schedule(
-    design: SamplingDesign, p: int, d: int, min_correlation: float, error: float, start: float, growth: float
-) -> list[EvidenceStep]:
-    n = design.n_rows
-    rows = _first_rows(design, min_correlation, _z(error, p, 1), start)
-    # Features without signal are decided long before four times the first rows.
-    late = 4 * rows
-    steps: list[EvidenceStep] = []
-    while rows < n / 1.3:
-        steps.append(EvidenceStep(rows, d, min_correlation, _z(error, p, len(steps) + 1)))
-        rows = math.ceil(rows * (growth if rows < late else LATE_GROWTH))
-    steps.append(EvidenceStep(n, d, min_correlation, _z(error, p, len(steps) + 1)))
-    return steps
 
 
 def _z(error: float, p: int, k: int) -> float:
@@ -168,19 +165,10 @@ def _first_rows(design: SamplingDesign, min_correlation: float, z: float, start:
     variance = (math.atanh(min_correlation) / (z + start)) ** 2
 
     def is_enough(m: int) -> bool:
-        return bool(
-            design.scale_rows(m) >= 3 * MIN_GUARANTEED and _variance(m, design, min_correlation) <= variance
-        )
+        known = design.scale_rows(m) >= 3 * MIN_GUARANTEED
+        return known and bool(_variance(m, design, min_correlation) <= variance)
 
     return 1 + bisect_left(range(1, design.n_rows), True, key=is_enough)
-
-
-def _expected_cells(steps: Sequence[EvidenceStep], design: SamplingDesign, p: int) -> float:
-    cells, rows, before = 0.0, 0, p
-    for step, after in zip(steps, expected_left(steps, design, p), strict=True):
-        cells += (step.n_rows - rows) * (before if before > step.n_keep else 0)
-        rows, before = step.n_rows, after
-    return cells
 
 
 class EvidenceRule(KeepRule):
@@ -211,29 +199,28 @@ class EvidenceRule(KeepRule):
         n_stay = int(np.count_nonzero(stay))
         n_undecided = np.count_nonzero(stay & (~known | (strength < high)))
         self.ended = everything or n_stay <= step.n_keep or n_undecided == 0
+        if self.ended:
+            self.notes += _stopping_notes(step, strength, n_stay)
         if not self.ended or not step.n_keep:
-            self.notes += _stopping_notes(step, strength, n_stay) if self.ended else ()
             return np.flatnonzero(stay), float(evidence_cutoff(step, self.design, self.variance_inflation))
-        self.notes += _stopping_notes(step, strength, n_stay)
         first = np.where(stay, strength, strength - 2.0)  # those that pass come before the others
         order = np.sort(np.argsort(-first, kind="stable")[: step.n_keep])
         return order, float(strength[order].min())
 
 
-def _stopping_notes(step: EvidenceStep, size: Floats, n_stay: int) -> Iterator[str]:
-    if step.n_keep and n_stay > step.n_keep:
-        largest_lost = np.partition(size, len(size) - step.n_keep - 1)[len(size) - step.n_keep - 1]
-        n_lost = n_stay - step.n_keep
+def _stopping_notes(step: EvidenceStep, strength: Floats, n_stay: int) -> Iterator[str]:
+    n_lost, to_keep = n_stay - step.n_keep, f"{step.n_keep:,} {were(step.n_keep)} to be kept"
+    if step.n_keep and n_lost > 0:
+        place = len(strength) - step.n_keep - 1
         yield (
-            f"{n_stay:,} features have |r| ≥ {step.min_correlation:g}, but only {step.n_keep:,} "
-            f"{were(step.n_keep)} to be kept: {n_lost:,} of them {were(n_lost)} dropped, the largest with "
-            f"|r| = {largest_lost:.4f} over {step.n_rows:,} rows. Give no number of features to keep "
-            "all of them."
+            f"{n_stay:,} features have |r| ≥ {step.min_correlation:g}, but only {to_keep}: {n_lost:,} of "
+            f"them {were(n_lost)} dropped, the largest with |r| = {np.partition(strength, place)[place]:.4f} "
+            f"over {step.n_rows:,} rows. Give no number of features to keep all of them."
         )
-    elif n_stay < step.n_keep:
+    elif n_lost < 0:
         yield (
             f"only {count(n_stay, 'feature')} may have |r| ≥ {step.min_correlation:g}; the others were kept "
-            f"because {step.n_keep:,} {were(step.n_keep)} to be kept."
+            f"because {to_keep}."
         )
     elif n_stay == 0:
         yield f"no feature has |r| ≥ {step.min_correlation:g}."

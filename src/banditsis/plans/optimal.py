@@ -16,7 +16,7 @@ import numpy as np
 
 from banditsis.core.arrays import Floats
 from banditsis.plans.design import SamplingDesign
-from banditsis.plans.retention import predicted_floors
+from banditsis.plans.floor import predicted_floors
 
 #: A correlation over fewer rows is meaningless.
 MIN_ROWS = 4

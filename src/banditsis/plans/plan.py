@@ -11,13 +11,10 @@ from typing import Any, NamedTuple
 
 from banditsis.core.formatting import LINE_WIDTH, format_share, text_table, wrap
 from banditsis.core.validation import check_integer, check_real
-from banditsis.plans import detection_floor as floors
-from banditsis.plans import keeping, optimal
+from banditsis.plans import floor, keeping, optimal
 from banditsis.plans.design import SamplingDesign
 from banditsis.plans.keeping import EvidenceStep
 
-#: Heads of the columns of :meth:`Plan.rows_of_table`.
-TABLE_HEADS = ("step", "rows", "features", "kept", "cells")
 #: Name of the plan that reads bits of an index, and bits of a cell for one that it reads.
 BY_BITS, BITS_OF_CELL = "index", 32
 #: Share of the cells that a plan may read in addition to have fewer steps, each of which takes time.
@@ -64,7 +61,7 @@ class Plan:
     Examples
     --------
     >>> plan = Plan.paper(10_000, 500, 50, alpha=1.0)
-    >>> plan.n_steps, plan.n_keep, plan.cells
+    >>> len(plan.steps), plan.n_keep, plan.cells
     (9, 50, 127362)
     >>> print(Plan.subsample(10_000, 500, 50, 400))
     subsample: 10,000 rows × 500 features → 50, reads 200,000 cells (4%)
@@ -88,13 +85,15 @@ class Plan:
         check_integer("n_features", self.n_features, 1)
         if not self.steps:
             raise ValueError("a plan needs at least one step (n_rows, n_keep).")
-        object.__setattr__(self, "steps", tuple(_make_step(step) for step in self.steps))
+        given: Any = self.steps
+        steps = [EvidenceStep(*step) if len(step) > 2 else Step(*step) for step in given]
+        object.__setattr__(self, "steps", tuple(steps))
         if self.design is not None and self.design.n_strata == 1:
             object.__setattr__(self, "design", None)  # the same as a uniform sample
-        if len({type(step) for step in self.steps}) > 1:
+        if len(set(map(type, steps))) > 1:
             raise ValueError("the steps of a plan must be all Step or all EvidenceStep.")
         min_rows, max_keep, min_keep = min(3, self.n_rows), self.n_features, 0 if self.by_evidence else 1
-        for step in self.steps:
+        for step in steps:
             check_integer("n_rows of a step", step.n_rows, min_rows, self.n_rows)
             check_integer("n_keep of a step", step.n_keep, min_keep, max_keep)
             min_rows, max_keep = step.n_rows, step.n_keep
@@ -196,15 +195,13 @@ class Plan:
         budget : float or int
             Maximum number of cells to read: a float is a fraction of all n × p cells, in (0, 1]; an int is a
             number of cells. At least 4 rows of every feature are needed.
-        rereads : bool
-            Whether each round reads all its rows again, at the expense of the budget.
+        rereads, design
+            As in :class:`Plan`; rows that are read again are paid from the budget.
         pvalues : bool
             Whether the budget includes all n rows of the selected features, as a run with ``pvalues=True``
             reads them at the end.
         n_selected : int, optional
             Number of these features if they are chosen among the d that the plan keeps; by default d.
-        design : SamplingDesign, optional
-            How rows will be sampled; by default uniformly.
 
         Examples
         --------
@@ -214,12 +211,11 @@ class Plan:
         (True, True)
         """
         _check_size(n, p, d)
-        cells = _budget_cells(budget, n, p)
-        if cells >= n * p:
-            return cls.exact(n, p, d).rereading(rereads)
-        if pvalues:
-            cells = _reserve_final_pass(cells, budget, n, p, min(d if n_selected is None else n_selected, p))
-        sampled = SamplingDesign.uniform(n) if design is None else design
+        n_final = min(d if n_selected is None else n_selected, p) if pvalues else 0
+        cells = _budget_cells(budget, n, p, n_final)
+        if cells is None:
+            return replace(cls.exact(n, p, d), rereads=rereads)
+        sampled = design or SamplingDesign.uniform(n)
         found = optimal.find_steps(sampled, p, d, cells, rereads) if d < p else ((cells // p, p),)
         steps = tuple(Step(*step) for step in found)
         value = int(budget) if isinstance(budget, Integral) else float(budget)
@@ -250,16 +246,14 @@ class Plan:
 
         Parameters
         ----------
-        n, p : int
-            Rows and features.
-        d : int or None
-            Features to keep, the best of those that pass; None keeps all that pass.
+        n, p, d : int
+            Rows, features, and features to keep, the best of those that pass; d = None keeps all that pass.
         min_correlation : float
             In (0, 1).
         confidence : float
             Probability c that no feature at or above the minimum is lost, in (0, 1).
         design : SamplingDesign, optional
-            How rows will be sampled; by default uniformly.
+            As in :class:`Plan`.
 
         Examples
         --------
@@ -273,14 +267,10 @@ class Plan:
         if d is not None and d >= p:
             return cls.exact(n, p, d)
         design = None if design is None else replace(design, guaranteed=True)
-        sampled = SamplingDesign.uniform(n) if design is None else design
+        sampled = design or SamplingDesign.uniform(n)
         steps = tuple(keeping.plan_steps(sampled, p, d or 0, min_correlation, confidence))
         parameters = (("min_correlation", float(min_correlation)), ("confidence", float(confidence)))
         return cls(n, p, steps, "guaranteed", parameters=parameters, design=design)
-
-    @property
-    def _design(self) -> SamplingDesign:
-        return SamplingDesign.uniform(self.n_rows) if self.design is None else self.design
 
     @property
     def by_evidence(self) -> bool:
@@ -293,12 +283,8 @@ class Plan:
         steps: Any = self.steps
         if not self.by_evidence:
             return tuple(step.n_keep for step in steps)
-        return tuple(keeping.expected_left(steps, self._design, self.n_features))
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps."""
-        return len(self.steps)
+        design = self.design or SamplingDesign.uniform(self.n_rows)
+        return tuple(keeping.expected_left(steps, design, self.n_features))
 
     @property
     def n_keep(self) -> int:
@@ -319,11 +305,6 @@ class Plan:
     def cells(self) -> int:
         """Cells read in total; for evidence steps, the expected number without any signal."""
         return sum(self.cells_by_step)
-
-    @property
-    def max_cells(self) -> int:
-        """Cells read at worst: all of them for evidence steps, if features lie close to the minimum."""
-        return self.n_rows * self.n_features if self.by_evidence else self.cells
 
     @property
     def fraction(self) -> float:
@@ -355,85 +336,29 @@ class Plan:
         """
         check_real("confidence", confidence, 0, 1)
         check_real("variance_inflation", variance_inflation, 0, math.inf)
-        rows = [self._design.effective_rows(step.n_rows) for step in self.steps]
+        design, n_kept = self.design or SamplingDesign.uniform(self.n_rows), self.n_keep
+        rows = [design.effective_rows(step.n_rows) for step in self.steps]
         if self.by_evidence:
-            cutoffs = [keeping.evidence_cutoff(step, self._design, variance_inflation) for step in self.steps]
+            cutoffs = [keeping.evidence_cutoff(step, design, variance_inflation) for step in self.steps]
+            n_kept = self.n_features
         else:
-            n_keep = [step.n_keep for step in self.steps]
-            cutoffs = floors.null_cutoffs(rows, n_keep, self.n_features)
-        n_kept = self.n_features if self.by_evidence else self.n_keep
-        error = floors.error_level(confidence, simultaneous, n_kept)
-        return floors.detection_floor(rows, cutoffs, self.n_rows, variance_inflation, error)
+            cutoffs = floor.null_cutoffs(rows, [step.n_keep for step in self.steps], self.n_features)
+        error = floor.error_level(confidence, simultaneous, n_kept)
+        return floor.detection_floor(rows, cutoffs, self.n_rows, variance_inflation, error)
 
-    def as_exact(self) -> Plan:
-        """The plan that keeps the same number of features but reads all rows at once."""
-        if self.by_evidence:
-            return replace(self, steps=(self.steps[-1],))
-        return Plan.exact(self.n_rows, self.n_features, self.n_keep).rereading(self.rereads)
-
-    def with_few_steps(self) -> Plan:
-        """As few of the steps as read at most 10% more cells; see :data:`EXTRA_CELLS`.
-
-        Features that a step would have dropped are dropped by the next one instead, which has more rows, so
-        the detection floor is lower.
-
-        Examples
-        --------
-        >>> plan = Plan.paper(10_000, 500, 50, alpha=1.0)
-        >>> few = plan.with_few_steps()
-        >>> few.n_steps, plan.n_steps, few.cells / plan.cells < 1.1
-        (3, 9, True)
-        >>> few.detection_floor() < plan.detection_floor()
-        True
-        """
-        if self.n_steps == 1:
-            return self
-        steps = _find_few_steps(self.n_features, self.steps, (1 + EXTRA_CELLS) * self.cells)
-        return replace(self._join(steps), name="default")
-
-    def _join(self, steps: tuple[Step | EvidenceStep, ...]) -> Plan:
-        """The same plan with fewer steps, which drop another share of the features than it was made for."""
-        known = tuple((name, value) for name, value in self.parameters if name != "discard")
-        return replace(self, steps=steps, parameters=self.parameters if len(steps) == self.n_steps else known)
-
-    def with_rows(self, change: Callable[[int], int], n_rows: int | None = None) -> Plan:
-        """The same plan with other numbers of rows in its steps, and perhaps in the data."""
-        steps = tuple(step._replace(n_rows=change(step.n_rows)) for step in self.steps)
-        return replace(self, n_rows=n_rows or self.n_rows, steps=steps)
-
-    def rereading(self, rereads: bool = True) -> Plan:
-        """The same plan with each step reading all rows so far again, or only its new ones.
-
-        Examples
-        --------
-        >>> plan = Plan(1000, 20, ((100, 10), (300, 5)))
-        >>> plan.cells, plan.rereading().cells  # 100·20 + 200·10, and 100·20 + 300·10
-        (4000, 5000)
-        """
-        return self if rereads == self.rereads else replace(self, rereads=rereads)
-
-    def round_to_blocks(self, block_rows: int, min_blocks: int = 1) -> Plan:
-        """The same plan with its row counts rounded up to whole blocks, at least ``min_blocks``.
-
-        Examples
-        --------
-        >>> Plan.paper(10_000, 500, 50, alpha=1.0).round_to_blocks(150).steps
-        (Step(n_rows=300, n_keep=78), Step(n_rows=450, n_keep=53), Step(n_rows=600, n_keep=50))
-        >>> Plan.paper(10_000, 500, 50).round_to_blocks(8000, min_blocks=2).name
-        'exact'
-        """
-
-        def round_up(rows: int) -> int:
-            return min(self.n_rows, max(min_blocks, -(-rows // block_rows)) * block_rows)
-
-        # Of steps with the same rows, only the last one counts: without new rows there are no new scores.
-        steps = tuple({step.n_rows: step for step in self.with_rows(round_up).steps}.values())
-        if steps[0].n_rows == self.n_rows > self.steps[0].n_rows:
-            return self.as_exact()
-        return self._join(steps)
-
-    def rows_of_table(self) -> list[tuple[str, ...]]:
-        """A line of text for each step that reads anything, below :data:`TABLE_HEADS`."""
+    def __str__(self) -> str:
+        n_keep, first = f"{self.n_keep:,}" if self.n_keep else "all that pass", self.steps[0]
+        head = (
+            f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → {n_keep}, "
+            f"reads {self.cells:,} cells ({format_share(self.fraction)})"
+        )
+        if isinstance(first, EvidenceStep):
+            head += (
+                f" if there is no signal, at most {self.n_rows * self.n_features:,};\n"
+                f"drops features {first.z:.2f} standard errors (later more) below {first.min_correlation:g}"
+            )
+        elif self.rereads and len(self.steps) > 1:
+            head += ";\neach step reads all rows so far again"
         lines: list[tuple[str, ...]] = []
         left = self.n_features
         steps = zip(self.steps, self.n_left, self.cells_by_step, strict=True)
@@ -441,31 +366,57 @@ class Plan:
             if cells or not self.by_evidence:
                 lines.append((f"{k}", f"{step.n_rows:,}", f"{left:,}", f"{after:,}", f"{cells:,}"))
             left = after
-        return lines
+        table = text_table(("step", "rows", "features", "kept", "cells"), lines)
+        return f"{wrap(head, LINE_WIDTH, 2)}\n{table}"
 
-    def headline(self) -> str:
-        """Name, size and cost, the evidence that a step requires, or that rows are read again."""
-        n_keep, step = f"{self.n_keep:,}" if self.n_keep else "all that pass", self.steps[0]
-        head = (
-            f"{self.name}: {self.n_rows:,} rows × {self.n_features:,} features → {n_keep}, "
-            f"reads {self.cells:,} cells ({format_share(self.fraction)})"
-        )
-        if isinstance(step, EvidenceStep):
-            return (
-                f"{head} if there is no signal, at most {self.max_cells:,};\n"
-                f"drops features {step.z:.2f} standard errors (later more) below {step.min_correlation:g}"
-            )
-        again = ";\neach step reads all rows so far again" if self.rereads and self.n_steps > 1 else ""
-        return head + again
 
-    def __str__(self) -> str:
-        head = wrap(self.headline(), LINE_WIDTH, 2)
-        return f"{head}\n{text_table(TABLE_HEADS, self.rows_of_table())}"
+def change_rows(plan: Plan, change: Callable[[int], int], n_rows: int | None = None) -> Plan:
+    """The plan with other numbers of rows in its steps, and perhaps in the data."""
+    steps = tuple(step._replace(n_rows=change(step.n_rows)) for step in plan.steps)
+    return replace(plan, n_rows=n_rows or plan.n_rows, steps=steps)
 
-    def _repr_html_(self) -> str:
-        from banditsis.show.report.text import summarize  # only needed in notebooks
 
-        return summarize(self)
+def round_to_blocks(plan: Plan, block_rows: int, min_blocks: int = 1) -> Plan:
+    """The plan with its row counts rounded up to whole blocks, at least ``min_blocks``.
+
+    >>> round_to_blocks(Plan.paper(10_000, 500, 50, alpha=1.0), 150).steps
+    (Step(n_rows=300, n_keep=78), Step(n_rows=450, n_keep=53), Step(n_rows=600, n_keep=50))
+    >>> round_to_blocks(Plan.paper(10_000, 500, 50), 8000, min_blocks=2).name
+    'exact'
+    """
+    n = plan.n_rows
+    rounded = change_rows(plan, lambda rows: min(n, max(min_blocks, -(-rows // block_rows)) * block_rows))
+    # Of steps with the same rows, only the last one counts: without new rows there are no new scores.
+    steps = tuple({step.n_rows: step for step in rounded.steps}.values())
+    if steps[0].n_rows == n > plan.steps[0].n_rows and not plan.by_evidence:
+        return replace(Plan.exact(n, plan.n_features, plan.n_keep), rereads=plan.rereads)
+    return _take_steps(plan, steps)
+
+
+def merge_steps(plan: Plan) -> Plan:
+    """As few of the steps of a plan as read at most 10% more cells; see :data:`EXTRA_CELLS`.
+
+    Features that a step would have dropped are dropped by the next one instead, which has more rows, so
+    the detection floor is lower.
+
+    >>> plan = Plan.paper(10_000, 500, 50, alpha=1.0)
+    >>> few = merge_steps(plan)
+    >>> len(few.steps), len(plan.steps), few.cells / plan.cells < 1.1
+    (3, 9, True)
+    >>> few.detection_floor() < plan.detection_floor()
+    True
+    """
+    if len(plan.steps) == 1:
+        return plan
+    steps = _find_few_steps(plan.n_features, plan.steps, (1 + EXTRA_CELLS) * plan.cells)
+    return replace(_take_steps(plan, steps), name="default")
+
+
+def _take_steps(plan: Plan, steps: tuple[Step | EvidenceStep, ...]) -> Plan:
+    """The plan with other steps; if they are fewer, they discard another share than it was made for."""
+    fewer = len(steps) < len(plan.steps)
+    parameters = tuple(item for item in plan.parameters if not (fewer and item[0] == "discard"))
+    return replace(plan, steps=steps, parameters=parameters)
 
 
 @lru_cache(maxsize=64)
@@ -487,10 +438,6 @@ def _find_few_steps(p: int, steps: tuple[Step, ...], max_cells: float) -> tuple[
     return found[len(steps)][1]
 
 
-def _make_step(step: tuple[Any, ...]) -> Step | EvidenceStep:
-    return Step(*step) if len(step) == 2 else EvidenceStep(*step)
-
-
 def default_size(n: int, p: int) -> int:
     """The paper's number of features to keep, floor(n / log n), but at most half of them."""
     return max(1, min(math.floor(n / math.log(max(n, 3))), math.ceil(p / 2)))
@@ -502,12 +449,11 @@ def _paper_rows(n: int, alpha: float) -> int:
     return min(n, max(3, math.ceil(n * (1 + b) / (math.sqrt(n) + b))))
 
 
-def _budget_cells(budget: int | float, n: int, p: int) -> int:
-    """The budget in cells."""
+def _budget_cells(budget: int | float, n: int, p: int, n_final: int) -> int | None:
+    """The cells of a budget, without all rows of ``n_final`` features; None if it allows all cells."""
     min_rows = min(optimal.MIN_ROWS, n)
     if isinstance(budget, Integral):
-        cells = check_integer("budget", budget, 1)
-        smallest = f"{min_rows * p:,} cells"
+        cells, smallest = check_integer("budget", budget, 1), f"{min_rows * p:,} cells"
     else:
         fraction = check_real("budget", budget, 0, 1, high_included=True)
         cells = n * p if fraction == 1 else math.floor(fraction * n * p)
@@ -517,20 +463,16 @@ def _budget_cells(budget: int | float, n: int, p: int) -> int:
             f"a budget of {budget!r} allows {cells / p:.3g} rows of each of {p:,} features, but screening "
             f"needs at least {min_rows}: use a budget of at least {smallest}."
         )
-    return cells
-
-
-def _reserve_final_pass(cells: int, budget: int | float, n: int, p: int, d: int) -> int:
-    """The cells left for screening if the budget includes all rows of the selected features."""
-    min_cells = min(optimal.MIN_ROWS, n) * p
-    if cells - n * d < min_cells:
-        needed = min(min_cells + n * d, n * p)
+    if cells >= n * p:
+        return None
+    if cells - n * n_final < min_rows * p:
+        needed = min(min_rows * p + n * n_final, n * p)
         raise ValueError(
             f"a budget of {budget!r} allows {cells:,} cells, but with p-values at least {needed:,} are read, "
-            f"including all {n:,} rows of the {d:,} selected features: use a larger budget, keep fewer "
+            f"including all {n:,} rows of the {n_final:,} selected features: use a larger budget, keep fewer "
             "features, or omit the p-values."
         )
-    return cells - n * d
+    return cells - n * n_final
 
 
 def _check_size(n: int, p: int, d: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices
-from banditsis.plans.detection_floor import excess_inflation
+from banditsis.plans import excess_inflation
 from banditsis.statistics.null_distributions import NullDistribution
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import LINE_WIDTH, count, format_duration, printable, rounds_table, wrap
 from banditsis.core.validation import check_choice, check_real
-from banditsis.plans.detection_floor import detection_floor, error_level
+from banditsis.plans import detection_floor, error_level
 from banditsis.results import sentences
 from banditsis.results.evidence import (
     ERROR_RATE,

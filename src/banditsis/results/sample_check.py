@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
-from banditsis.plans.detection_floor import excess_inflation, sampling_variance
+from banditsis.plans import excess_inflation, sampling_variance
 from banditsis.results.result import ScreeningResult
 
 

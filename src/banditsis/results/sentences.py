@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from banditsis.core.formatting import count, format_share, round_share, to_single_line
-from banditsis.plans.detection_floor import MIN_INFORMATIVE
+from banditsis.plans import MIN_INFORMATIVE
 from banditsis.results.evidence import has_pvalues, is_exact
 from banditsis.results.features import LEAKAGE
 from banditsis.statistics import STATISTICS

@@ -19,7 +19,6 @@ from banditsis.core.formatting import (
     shorten,
 )
 from banditsis.engine.redundancy import DUPLICATE
-from banditsis.plans.plan import TABLE_HEADS, Plan
 from banditsis.results import sentences
 from banditsis.results.evidence import has_pvalues, is_exact
 from banditsis.results.result import ScreeningResult
@@ -213,11 +212,9 @@ def section_heading(name: str, result: ScreeningResult) -> str:
 
 
 def summarize(shown: Any) -> str:
-    """A result, a table of several results, or the steps of a plan, in a notebook."""
+    """A result, or a table of several results, in a notebook."""
     if isinstance(shown, ScreeningResult):
         content = _summarize_result(shown)
-    elif isinstance(shown, Plan):
-        content = f"<p>{escape_text(shown.headline())}</p>{table(TABLE_HEADS, shown.rows_of_table())}"
     else:
         columns = overview_columns(shown)
         content = f"<p><b>{count(len(shown), 'response')}</b>, {describe_size(shown)}</p>"
