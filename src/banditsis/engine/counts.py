@@ -12,13 +12,13 @@ from banditsis import kernels
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.sampling import Strata
-from banditsis.engine.state import Positions, Scored
+from banditsis.engine.state import Positions, Scored, State
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import cut
 from banditsis.sources.products import flatten
 from banditsis.statistics.base import is_mostly_missing
-from banditsis.statistics.binned import BinnedStatistic, weights_of_evidence
+from banditsis.statistics.binned import weights_of_evidence
 from banditsis.statistics.null_distributions import KnownPvalues
 
 #: Rows from which bins are found, and how many of them are next to each other.
@@ -28,12 +28,9 @@ CELLS_IN_TILE, COLUMNS_BY_COLUMN, COLUMNS_BY_ROW, FEATURES_AT_ONCE = 1 << 22, 64
 
 
 @dataclass(frozen=True)
-class CountState:
-    """Tables of counts of the features that one response has left; has the methods of ``SumState``."""
+class CountState(State):
+    """Tables of counts of the features that one response has left."""
 
-    source: Source
-    statistic: BinnedStatistic
-    columns: Columns
     #: where bins begin, shape (edges, features), in the dtype in which cells are compared
     edges: Array
     #: features × bins × (periods × classes)
@@ -44,14 +41,18 @@ class CountState:
 
     @classmethod
     def start(
-        cls, source: Source, statistic: BinnedStatistic, rows: Rows, strata: Strata, columns: Columns = None
+        cls, source: Source, statistic: Any, rows: Rows, strata: Strata, columns: Columns = None
     ) -> CountState:
         """No counts yet; bins are those of the rows of the first step."""
-        p = source.shape[1] if columns is None else len(columns)
+        chosen = np.arange(source.shape[1]) if columns is None else columns
+        p = len(chosen)
         dtype = np.float32 if np.can_cast(source.dtype, np.float32) else np.float64
         unrolled = kernels.bins.UNROLLED
         edges = np.full((-(-statistic.n_bins // unrolled) * unrolled, p), np.nan, dtype)
-        pilot = _pilot_rows(rows)
+        pilot = as_indices(rows)
+        if (n := len(pilot)) > PILOT_ROWS:  # evenly spaced runs of rows, so few blocks are read
+            starts = spread(slice(0, n - PILOT_RUN + 1), PILOT_ROWS // PILOT_RUN)
+            pilot = pilot[(starts[:, None] + np.arange(PILOT_RUN)).ravel()]
 
         def find_edges(part: slice) -> None:
             block = source.read(pilot, part if columns is None else columns[part])
@@ -63,20 +64,7 @@ class CountState:
         parts: list[Any] = list(cut(slice(0, p), CELLS_IN_TILE // PILOT_ROWS // 4, source.chunk[1]))
         map_in_threads(find_edges, parts)
         counts = np.zeros((p, len(edges) + 1, statistic.n_periods * statistic.n_classes), np.uint32)
-        return cls(source, statistic, columns, edges, counts, np.zeros(p, bool))
-
-    @property
-    def n_columns(self) -> int:
-        """Number of features that are left."""
-        return len(self.counts)
-
-    def n_new(self, rows: Rows) -> int:
-        """Number of rows that a round with some new rows reads."""
-        return count_rows(rows)
-
-    def features(self, positions: Array | slice) -> Indices:
-        """Indices of the features at some positions."""
-        return (np.arange(self.n_columns) if self.columns is None else self.columns)[positions]
+        return cls(source, statistic, strata, chosen, edges, counts, np.zeros(p, bool))
 
     def add(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> CountState:
         """Count new rows, in place."""
@@ -86,7 +74,7 @@ class CountState:
             self.infinite[tile.place] |= tile.has_infinite
             tick(count_rows(tile.rows) * len(tile.counts))
 
-        workers.run_in_order(self._tiles(rows), _Tile.run, finish, 4 * workers.n_jobs)
+        workers.run_in_order(self._tiles(rows), self._count, finish, 4 * workers.n_jobs)
         return replace(self, n_read=self.n_read + count_rows(rows))
 
     def _tiles(self, rows: Rows) -> Iterator[_Tile]:
@@ -97,10 +85,26 @@ class CountState:
         width = min(p, max(across, min(widest, CELLS_IN_TILE // max(1024, height))))
         for some in cut(rows, max(1, CELLS_IN_TILE // width), height):
             cells, end = self.statistic.cells(some), 0
-            for columns in cut(slice(0, p) if self.columns is None else self.columns, width, across):
+            for columns in cut(slice(0, p) if self.chosen is None else self.columns, width, across):
                 place = slice(end, end := end + count_rows(columns))
-                counts = np.zeros_like(self.counts[place])
-                yield _Tile(source, some, columns, place, self.edges[:, place], cells, counts)
+                yield _Tile(some, columns, place, cells, np.zeros_like(self.counts[place]))
+
+    def _count(self, tile: _Tile) -> None:
+        """Read the cells of a tile and count them."""
+        block, edges = (
+            self.source.read(tile.rows, tile.columns),
+            np.ascontiguousarray(self.edges[:, tile.place]),
+        )
+        by_row = abs(block.strides[1]) <= abs(block.strides[0])
+        flat, along = flatten(block), block.strides[1 if by_row else 0]
+        if flat is None or block.dtype != edges.dtype or along != block.itemsize:
+            block = np.array(block, edges.dtype, order="C" if by_row else "F")
+            flat = flatten(block)
+        assert flat is not None
+        table = tile.counts.reshape(len(tile.counts), -1)
+        starts = np.arange(block.shape[0 if by_row else 1]) * flat.stride[0 if by_row else 1]
+        count = kernels.bins.count_by_row if by_row else kernels.bins.count_by_column
+        tile.has_infinite = count(flat.memory, starts, edges, tile.cells, table) > 0
 
     def find_nonfinite(self) -> Indices:
         """Features with cells that cannot be used."""
@@ -159,7 +163,6 @@ class CountState:
     def _drift(self, n_features: int) -> dict[str, Floats]:
         """Score of each period, and population stability index of each but the first; NaN if not known."""
         statistic, periods = self.statistic, range(self.statistic.n_periods)
-        labels = np.asarray(statistic.periods)
 
         def compute(part: slice) -> Floats:
             scores = [statistic.evaluate(self.tables(part, period))[0] for period in periods]
@@ -167,6 +170,7 @@ class CountState:
             pairs = (rows[:, :, [0, period]] for period in periods[1:])
             return np.stack([*scores, *(weights_of_evidence(pair)[1].sum(axis=1) for pair in pairs)])
 
+        labels = list(map(str, statistic.periods))
         values = np.full((2 * len(labels) - 1, n_features), np.nan)
         values[:, self.features(slice(None))] = self._map_features(compute)
         names = [*(f"score {label}" for label in labels), *(f"psi {label}" for label in labels[1:])]
@@ -196,36 +200,10 @@ class CountState:
 class _Tile:
     """Cells that are counted together, and where the counts belong."""
 
-    source: Source
     rows: Rows
     columns: Indices | slice
     place: slice
-    edges: Array
     #: of each row, which of the periods × classes
     cells: Array
     counts: Array
     has_infinite: bool = False
-
-    def run(self) -> None:
-        """Read the cells and count them."""
-        block, edges = self.source.read(self.rows, self.columns), np.ascontiguousarray(self.edges)
-        by_row = abs(block.strides[1]) <= abs(block.strides[0])
-        flat, along = flatten(block), block.strides[1 if by_row else 0]
-        if flat is None or block.dtype != edges.dtype or along != block.itemsize:
-            block = np.array(block, edges.dtype, order="C" if by_row else "F")
-            flat = flatten(block)
-        assert flat is not None
-        bins, table = kernels.bins, self.counts.reshape(len(self.counts), -1)
-        starts = np.arange(block.shape[0 if by_row else 1]) * flat.stride[0 if by_row else 1]
-        count = bins.count_by_row if by_row else bins.count_by_column
-        self.has_infinite = count(flat.memory, starts, edges, self.cells, table) > 0
-
-
-def _pilot_rows(rows: Rows) -> Indices:
-    """Evenly spaced runs of rows, so few blocks are read; the same for every source."""
-    n = count_rows(rows)
-    if n <= PILOT_ROWS:
-        return as_indices(rows)
-    starts = spread(slice(0, n - PILOT_RUN + 1), PILOT_ROWS // PILOT_RUN)
-    places: Indices = (starts[:, None] + np.arange(PILOT_RUN)).ravel()
-    return places + rows.start if isinstance(rows, slice) else rows[places]

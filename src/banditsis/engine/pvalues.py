@@ -36,25 +36,32 @@ def correct_pvalues(
     normal = statistic.normal_responses(rows)
 
     def correct(k: int) -> ScreeningResult:
-        return results[k] if normal[k] else _correct(source, statistic.subset([k]), results[k], rows, pvalues)
+        result, null = results[k], results[k].evidence.null_distribution
+        if normal[k] or null is None:
+            return result
+        return _correct(source, statistic.subset([k]), result, null, rows, pvalues)
 
     min_items = -(-CELLS_OF_THREAD // (N_FEATURES * count_rows(rows)))
     corrected = map_in_threads(correct, range(len(results)), min_items)
     seconds = (clock() - started) / len(results)
-    last = [replace(result.rounds[-1], seconds=result.rounds[-1].seconds + seconds) for result in corrected]
-    pairs = zip(corrected, last, strict=True)
-    return [replace(result, rounds=(*result.rounds[:-1], done)) for result, done in pairs]
+    for k, result in enumerate(corrected):
+        *others, last = result.rounds
+        corrected[k] = replace(result, rounds=(*others, replace(last, seconds=last.seconds + seconds)))
+    return corrected
 
 
 def _correct(
-    source: Source, statistic: Statistic, result: ScreeningResult, rows: Rows, pvalues: bool
+    source: Source,
+    statistic: Statistic,
+    result: ScreeningResult,
+    null: NullDistribution,
+    rows: Rows,
+    pvalues: bool,
 ) -> ScreeningResult:
     """Check small p-values of one response, and without ``pvalues`` only those of a few selected features."""
-    null, notes, remarks = result.evidence.null_distribution, list[str](), list[str]()
-    if null is None:
-        return result
+    notes, remarks = list[str](), list[str]()
     if (reason := statistic.few_events(rows)) is not None:
-        return _with_null(result, NormalNull(np.nan), [reason])
+        return _finish(result, NormalNull(np.nan), [reason])
     tested = np.flatnonzero(result.last_round == len(result.rounds) - 1)
     scores = result.scores[tested]
     reason = statistic.unknown_pvalues
@@ -67,7 +74,7 @@ def _correct(
         notes.append(statistic.unchecked_pvalues)
     test = None if parts is None else TailTest(parts)
     if test is None or test.is_exempt:
-        return _with_null(result, null, notes)
+        return _finish(result, null, notes)
     positions = np.searchsorted(tested, tested if pvalues else np.sort(result.selected))
     usual = null.take(positions).log10_pvalues(scores[positions])
     small = np.flatnonzero(usual <= level)
@@ -88,10 +95,10 @@ def _correct(
             "set pvalues=True to get them."
         )
     result = replace(result, notes=(*result.notes, *remarks), cells_reread=result.cells_reread + cells)
-    return _with_null(result, null, notes)
+    return _finish(result, null, notes)
 
 
-def _with_null(result: ScreeningResult, null: NullDistribution, notes: Sequence[str]) -> ScreeningResult:
+def _finish(result: ScreeningResult, null: NullDistribution, notes: Sequence[str]) -> ScreeningResult:
     """The result with another null distribution, and notes."""
     evidence = replace(result.evidence, null_distribution=null)
     return replace(result, evidence=evidence, notes=(*notes, *result.notes))
@@ -102,7 +109,8 @@ def _check(
 ) -> Floats:
     """Decimal logarithms of the p-values of some features, which are read again, a few at a time."""
 
-    def corrected(x: Array, log: float) -> float:
+    def corrected(pair: tuple[Array, float]) -> float:
+        x, log = pair
         if not statistic.pairwise or (present := np.isfinite(x)).all():
             return test.log_pvalue(x, log)
         parts = statistic.score_parts(as_indices(rows)[present])
@@ -115,7 +123,7 @@ def _check(
     for i in range(0, features.size, width):
         columns = source.read_columns(rows, features[i : i + width])
         pairs = zip(columns, logs[i : i + width].tolist(), strict=True)
-        found += map_in_threads(lambda pair: corrected(*pair), pairs, -(-CELLS_OF_THREAD // n))
+        found += map_in_threads(corrected, pairs, -(-CELLS_OF_THREAD // n))
     return np.where(found != logs, np.array(found) / np.log(10), log10)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial, reduce
-from typing import Any, NamedTuple, TypeAlias
+from functools import reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,11 +28,9 @@ from banditsis.plans import EvidenceRule, KeepRule, Step, is_undecided
 from banditsis.results.evidence import Round, strength
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
-from banditsis.statistics.base import Effects, Statistic, is_mostly_missing
-from banditsis.statistics.binned import BinnedStatistic
-from banditsis.statistics.linear import LinearStatistic
+from banditsis.statistics import BinnedStatistic, LinearStatistic
+from banditsis.statistics.base import Effects, is_mostly_missing
 
-State: TypeAlias = "SumState | RereadState | CountState"
 #: Scores that are worth another thread.
 SCORES_OF_THREAD = 1 << 15
 #: One feature is enough for a message, so only these are read again to find a value that is not finite.
@@ -42,7 +40,7 @@ MAX_NONFINITE_READ = 1000
 class Found(NamedTuple):
     """What is known after a round."""
 
-    state: State
+    state: Any
     #: positions in the state of the features that each response has left
     left: list[Positions]
     results: list[ScreeningResult]
@@ -55,11 +53,20 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
     statistic = run.statistic.calibrate(read[0])
     if isinstance(statistic, LinearStatistic) and not run.is_exact:
         statistic = statistic.with_evidence()
-    state, q = _start(run.source, statistic, read[0], run.strata), statistic.n_responses
+    q = statistic.n_responses
+    state = start_state(run.source, statistic, read[0], run.strata)
     found = Found(state, [slice(None)] * q, [run.begin_result(k) for k in range(q)])
     rule = KeepRule(run.plan.n_keep)
     if run.plan.by_evidence:
-        rule = EvidenceRule(run.strata.design, partial(_first_inflation, run, statistic, read[0]))
+
+        def first_inflation(scores: Floats) -> float:
+            size = min(MAX_FEATURES, scores.size)
+            best = np.argpartition(-np.abs(scores), size - 1)[:size]
+            inflation = measure_variance_inflation(run.source, statistic, 0, read[:1], run.strata, best)
+            assert inflation is not None  # as check_guarantee_possible ensures
+            return inflation.high
+
+        rule = EvidenceRule(run.strata.design, first_inflation)
     for number, step in enumerate(run.plan.steps, start=1):
         status().round, status().n_rounds = number, len(run.plan.steps)
         if number > 1:
@@ -77,35 +84,32 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
     results = [add_effects(found, k) for k in range(q)]
     results[0] = add_notes(results[0], rule.notes)
     if run.is_random_sample and not run.is_exact:
-        results = _measure_sample(run, found.state, results, read)
-    if run.settings.n_choose is not None:
+        results = _measure_sample(run, statistic, results, read)
+    if (n_choose := run.settings.n_choose) is not None:
         sample = reduce(join_rows, read)
-        results = [choose_features(run.source, r, sample, run.weigh, run.settings.n_choose) for r in results]
+        results = [choose_features(run.source, result, sample, run.weigh, n_choose) for result in results]
     yield results
     if run.settings.pvalues:
         results = [_read_in_full(run, result, k, workers, tick) for k, result in enumerate(results)]
         yield results
-    yield flag_features(run, _correct_pvalues(run, found.state.statistic, results, read))
+    # Small p-values are checked; they come from all rows, or from the rows of a single step.
+    n, tested = run.plan.n_rows, read[0]
+    if results[0].rounds[-1].n_rows >= n > count_rows(tested):
+        tested, statistic = slice(0, n), run.statistic.calibrate(slice(0, n))
+    if count_rows(tested) == n or not (len(read) > 1 or run.plan.by_evidence):
+        results = correct_pvalues(run.source, statistic, results, tested, run.settings.pvalues)
+    yield flag_features(run, results)
 
 
-def _start(
-    source: Source, statistic: Statistic, rows: Rows, strata: Strata, columns: Columns = None
-) -> State:
-    """No sums yet."""
-    kind: Any = SumState
-    if not isinstance(statistic, LinearStatistic):
-        kind = CountState if isinstance(statistic, BinnedStatistic) else RereadState
-    started: State = kind.start(source, statistic, rows, strata, columns)
+def start_state(
+    source: Source, statistic: Any, rows: Rows, strata: Strata, columns: Columns = None
+) -> SumState | RereadState | CountState:
+    """Nothing is known yet; ``rows`` are those of the first step."""
+    if isinstance(statistic, LinearStatistic):
+        return SumState.start(source, statistic, rows, strata, columns)
+    kind: Any = CountState if isinstance(statistic, BinnedStatistic) else RereadState
+    started: RereadState | CountState = kind.start(source, statistic, rows, strata, columns)
     return started
-
-
-def _first_inflation(run: Run, statistic: Statistic, rows: Rows, scores: Floats) -> float:
-    """The variance inflation to assume after the first round: two standard errors above the estimate."""
-    size = min(MAX_FEATURES, scores.size)
-    strongest = np.argpartition(-np.abs(scores), size - 1)[:size]
-    inflation = measure_variance_inflation(run.source, statistic, 0, [rows], run.strata, strongest)
-    assert inflation is not None  # as check_guarantee_possible ensures
-    return inflation.high
 
 
 def _drop(found: Found) -> Found:
@@ -158,7 +162,7 @@ def _next_round(
         result, positions = found.results[k], found.left[k]
         done = Round(state.n_read, sizes[k], len(kept), cutoff, n_new * sizes[k], seconds, effective)
         if some.present is not None and not result.rounds:
-            result = _describe_missing(result, state, some.present)
+            result = add_notes(result, _describe_missing(result, state, some.present))
         results.append(add_round(result, some, features[k], kept, done))
         left.append(kept if isinstance(positions, slice) else positions[kept])
         if run.settings.on_round is not None:
@@ -181,24 +185,31 @@ def add_round(
         scores[features], last_round[features] = scored.scores, len(result.rounds)
     scores.flags.writeable = False  # users cannot change a result through its arrays
     best = kept[np.argsort(-strength(scored.scores[kept], evidence.one_sided), kind="stable")]
-    present, informative, undecided = scored.present, scored.informative, result.undecided
+    informative, undecided, known_response = (
+        scored.informative,
+        result.undecided,
+        evidence.informative_response,
+    )
     if informative is not None:
         if len(kept) < len(informative):
             decided = ~is_undecided(informative, done.n_rows)
-            kurtosis = max(3.0, done.n_rows / float(informative[decided].min(initial=np.inf)))
-            inflation = None
-            if scored.inflation is not None:
-                inflation = float(scored.inflation[decided].max(initial=1.0))
-            done = replace(done, kurtosis=kurtosis, inflation=inflation)
+            done = replace(
+                done,
+                kurtosis=max(3.0, done.n_rows / float(informative[decided].min(initial=np.inf))),
+                inflation=None
+                if scored.inflation is None
+                else float(scored.inflation[decided].max(initial=1.0)),
+            )
             decided[kept] = True
             undecided = np.sort(np.concatenate([undecided, features[~decided]]))
-        evidence = replace(evidence, informative_response=scored.informative_response)
-        informative = np.minimum(informative[best], scored.informative_response or 0.0)
+        known_response = scored.informative_response
+        informative = np.minimum(informative[best], known_response or 0.0)
     all_rows = done.n_rows >= result.n_rows and evidence.no_interval_reason == NO_SAMPLE
     evidence = replace(
         evidence,
-        present=None if present is None else present[best],
+        present=None if scored.present is None else scored.present[best],
         informative=informative,
+        informative_response=known_response,
         own_inflation=None,
         null_distribution=scored.null,
         no_interval_reason=None if all_rows else evidence.no_interval_reason,
@@ -215,17 +226,16 @@ def add_round(
     )
 
 
-def _describe_missing(result: ScreeningResult, state: State, present: Floats) -> ScreeningResult:
+def _describe_missing(result: ScreeningResult, state: Any, present: Floats) -> list[str]:
     """Name the features that are mostly missing."""
     least, n_read = state.statistic.min_present, state.n_read
-    if (few := np.flatnonzero(is_mostly_missing(present, n_read, least))).size:
-        listed = ", ".join(result.name(int(j)) for j in few[:5]) + ", …" * (few.size > 5)
-        note = (
-            f"{count(few.size, 'feature')} {were(few.size)} present in fewer than {least} of the {n_read:,} "
-            f"rows read first and scored 0: {listed}."
-        )
-        result = add_notes(result, [note])
-    return result
+    if not (few := np.flatnonzero(is_mostly_missing(present, n_read, least))).size:
+        return []
+    listed = ", ".join(result.name(int(j)) for j in few[:5]) + ", …" * (few.size > 5)
+    return [
+        f"{count(few.size, 'feature')} {were(few.size)} present in fewer than {least} of the {n_read:,} "
+        f"rows read first and scored 0: {listed}."
+    ]
 
 
 def add_effects(found: Found, k: int) -> ScreeningResult:
@@ -233,34 +243,30 @@ def add_effects(found: Found, k: int) -> ScreeningResult:
     result, left = found.results[k], found.left[k]
     if isinstance(found.state, CountState):
         return found.state.describe(result)
-    order = np.argsort(np.argsort(result.selected))  # from the order of features to that of the result
     effects = found.state.effects(k, left, result.scores[np.sort(result.selected)])
     if effects is None:
         return result
-    effects, present = effects.take(order), result.evidence.present
-    if present is not None:
+    effects = effects.take(np.argsort(np.argsort(result.selected)))  # from the order of features
+    if (present := result.evidence.present) is not None:
         few = is_mostly_missing(present, result.rounds[-1].n_rows, found.state.statistic.min_present)
         effects = Effects(*(np.where(few, np.nan, values) for values in effects))
     return replace(result, effects=effects)
 
 
 def _measure_sample(
-    run: Run, state: State, results: list[ScreeningResult], read: list[Rows]
+    run: Run, statistic: Any, results: Sequence[ScreeningResult], read: list[Rows]
 ) -> list[ScreeningResult]:
     """Add what the sample says about all rows: outliers that were not read, and the variance inflation."""
-    statistic, unread = state.statistic, np.zeros(len(results))
-    guaranteed = run.plan.by_evidence or not run.strata.may_miss_outliers
+    guaranteed, unread = run.plan.by_evidence or not run.strata.may_miss_outliers, np.zeros(len(results))
     if isinstance(statistic, LinearStatistic) and statistic.evidence and not guaranteed:
         unread = measure_unread(statistic, read[0])
     measured = []
     for k, result in enumerate(results):
         evidence = replace(result.evidence, unread=float(unread[k]))
         if (note := statistic.describe_missed(k, read, result.rounds)) is not None:
-            result = replace(result, notes=(note, *result.notes))
-        found = measure_variance_inflation(
-            run.source, statistic, k, read, run.strata, result.selected, result.cells_read
-        )
-        if found is not None:
+            result = add_notes(result, [note])
+        given = run.source, statistic, k, read, run.strata, result.selected, result.cells_read
+        if (found := measure_variance_inflation(*given)) is not None:
             reason = None if evidence.no_floor_reason == UNMEASURED else evidence.no_floor_reason
             result = replace(result, cells_reread=result.cells_reread + found.n_cells)
             evidence = replace(
@@ -278,7 +284,7 @@ def _read_in_full(
     if result.rounds[-1].n_rows >= n or d == 0:
         return result
     statistic, chosen = run.statistic.subset([k]).calibrate(everything), np.sort(result.selected)
-    state = _start(run.source, statistic, everything, Strata.uniform(n), chosen)
+    state = start_state(run.source, statistic, everything, Strata.uniform(n), chosen)
     before = Found(state, [slice(None)], [result])
     found = _next_round(run, before, KeepRule(d), Step(n, d), everything, workers, tick)
     note = (
@@ -286,17 +292,3 @@ def _read_in_full(
         f"false discovery rate accounts for all {p:,}."
     )
     return replace(add_effects(found, 0), notes=(*result.notes, note))
-
-
-def _correct_pvalues(
-    run: Run, statistic: Statistic, results: list[ScreeningResult], read: list[Rows]
-) -> list[ScreeningResult]:
-    """Check the small p-values, which come from all rows or from the rows of a single step."""
-    n, rows = run.source.shape[0], read[0]
-    if results[0].rounds[-1].n_rows >= n:
-        rows = slice(0, n)
-    elif len(read) > 1 or run.plan.by_evidence:
-        return results
-    if count_rows(rows) > count_rows(read[0]):  # than it was calibrated with
-        statistic = run.statistic.calibrate(rows)
-    return correct_pvalues(run.source, statistic, results, rows, run.settings.pvalues)

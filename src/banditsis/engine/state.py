@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Array, Columns, Floats, Indices, Rows, count_rows
+from banditsis.core.arrays import SMALLEST, Columns, Floats, Indices, Rows, count_rows
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.evidence import informative_rows_of_sums, rows_of_response
 from banditsis.engine.exchangeability import GroupSums
@@ -17,7 +17,6 @@ from banditsis.engine.sampling import Strata, join_rows
 from banditsis.plans import ORDINARY_KURTOSIS
 from banditsis.sources.base import Calibration, Source, SumContext
 from banditsis.statistics.base import Effects, find_effects
-from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import Gram, Moments
 from banditsis.statistics.null_distributions import NullDistribution
 
@@ -25,7 +24,6 @@ from banditsis.statistics.null_distributions import NullDistribution
 SUMS_AT_ONCE = 1 << 15
 #: More sums of groups of rows would take much memory; some features are then read again.
 MAX_GROUP_SUMS = 1 << 25
-
 #: Positions among the columns of a state.
 Positions: TypeAlias = "Indices | slice"
 
@@ -45,31 +43,44 @@ class Scored(NamedTuple):
     inflation: Floats | None = None
 
 
-class Combined(NamedTuple):
-    """Sums over all strata, lines × features."""
+@dataclass(frozen=True)
+class State:
+    """What is known of the features that any of some responses has left. A round makes a new state."""
 
-    #: with the weights of strata: what a uniform sample of as many rows would have on average
-    sums: Floats
-    #: with squared weights
-    squared: Floats
-    #: the summary of the responses
-    summary: Floats
+    source: Source
+    statistic: Any
+    strata: Strata
+    #: the features that are left, in order
+    columns: Indices
+
+    @property
+    def n_columns(self) -> int:
+        """Number of features that are left."""
+        return len(self.columns)
+
+    @property
+    def chosen(self) -> Columns:
+        """The features that are left, as sources take them: None for all."""
+        return None if len(self.columns) == self.source.shape[1] else self.columns
+
+    def features(self, positions: Positions) -> Indices:
+        """Indices of the features at some positions."""
+        return self.columns[positions]
+
+    def n_new(self, rows: Rows) -> int:
+        """Number of rows that a round with some new rows reads."""
+        return count_rows(rows)
 
 
 @dataclass(frozen=True)
-class SumState:
-    """Sums of the features that any of some responses has left, for each stratum of rows.
+class SumState(State):
+    """Sums of the features, for each stratum of rows.
 
     Before features are scored, the strata are added up with their weights, which gives what a uniform sample
     of as many rows would have on average.
     """
 
-    source: Source
-    statistic: LinearStatistic
     calibration: Calibration
-    strata: Strata
-    #: features that have sums; None for all
-    columns: Columns
     #: strata × lines × features
     sums: Floats
     #: the summary of the responses in each stratum
@@ -85,7 +96,7 @@ class SumState:
 
     @classmethod
     def start(
-        cls, source: Source, statistic: LinearStatistic, rows: Rows, strata: Strata, columns: Columns = None
+        cls, source: Source, statistic: Any, rows: Rows, strata: Strata, columns: Columns = None
     ) -> SumState:
         """No sums yet; ``rows`` are those of the first step."""
         first = rows_of_response(statistic, rows, strata) if statistic.evidence else None
@@ -96,37 +107,22 @@ class SumState:
     def begin(
         cls,
         source: Source,
-        statistic: LinearStatistic,
+        statistic: Any,
         calibration: Calibration,
         columns: Columns,
         strata: Strata | None = None,
     ) -> SumState:
         """No sums yet, with a calibration that is known."""
         strata = Strata.uniform(source.shape[0]) if strata is None else strata
-        n_features = source.shape[1] if columns is None else len(columns)
-        sums = np.zeros((strata.n_strata, statistic.n_sums, n_features))
+        columns = np.arange(source.shape[1]) if columns is None else columns
+        sums = np.zeros((strata.n_strata, statistic.n_sums, len(columns)))
         counts = np.zeros(strata.n_strata, np.intp)
-        return cls(source, statistic, calibration, strata, columns, sums, np.zeros(()), counts)
+        return cls(source, statistic, strata, columns, calibration, sums, np.zeros(()), counts)
 
     @property
     def n_read(self) -> int:
         """Number of rows in the sums."""
         return int(self.counts.sum())
-
-    @property
-    def n_columns(self) -> int:
-        """Number of features that have sums."""
-        return int(self.sums.shape[-1])
-
-    def n_new(self, rows: Rows) -> int:
-        """Number of rows that a round with some new rows reads."""
-        return count_rows(rows)
-
-    def features(self, positions: Array | slice) -> Indices:
-        """Indices of the features at some positions."""
-        if self.columns is not None:
-            return self.columns[positions]
-        return np.arange(self.sums.shape[-1])[positions] if isinstance(positions, slice) else positions
 
     def add(
         self, rows: Rows, workers: Workers, tick: Callable[[int], None], cuts: Indices | None = None
@@ -139,8 +135,8 @@ class SumState:
             cuts = cuts if useful and len(cuts) * self.sums.size < MAX_GROUP_SUMS else None
         sums = self.sums if cuts is None else np.zeros((len(cuts) - 1, *self.sums.shape[1:]))
         context = SumContext(self.calibration, sums, workers, tick)
-        finer = edges if cuts is None else cuts
-        self.source.add_sums(grouped, finer, self.columns, statistic.weights(grouped), context)
+        weights = statistic.weights(grouped)
+        self.source.add_sums(grouped, edges if cuts is None else cuts, self.chosen, weights, context)
         if cuts is not None:
             self.sums[0] += sums.sum(axis=0)
             present = statistic.present(sums.swapaxes(0, 1), slice(None))
@@ -148,40 +144,46 @@ class SumState:
             groups = GroupSums(sums[:, 0], sums[:, statistic.layout.squares], counts)
         return replace(
             self,
-            summaries=self.summaries + self.statistic.summaries(grouped, edges),
+            summaries=self.summaries + statistic.summaries(grouped, edges),
             counts=self.counts + np.diff(edges),
             read=(*self.read, rows),
             groups=groups,
         )
 
     @cached_property
-    def combined(self) -> Combined:
-        """The sums over all strata."""
+    def combined(self) -> tuple[Floats, Floats, Floats]:
+        """Sums over all strata, with their weights and with squared weights, and the summary of responses."""
         weights, n_strata = self.strata.weights(self.counts), len(self.sums)
         summary = np.sum(self.summaries.T * weights, axis=-1).T
         if n_strata == 1:
-            return Combined(self.sums[0], self.sums[0], summary)
+            return self.sums[0], self.sums[0], summary
         powers = np.stack([weights, np.square(weights)])[: 1 + self.statistic.evidence]
         out = (powers @ self.sums.reshape(n_strata, -1)).reshape(-1, *self.sums[0].shape)
-        return Combined(out[0], out[-1], summary)
+        return out[0], out[-1], summary
 
     @cached_property
     def gram(self) -> Gram:
         """The Gram matrix of the design, the targets and the features."""
-        return self.statistic.gram(self.combined.sums, self.combined.summary)
+        sums, _, summary = self.combined
+        gram: Gram = self.statistic.gram(sums, summary)
+        return gram
 
     def find_nonfinite(self) -> Indices:
         """Features whose sums are not finite."""
-        return self.features(self.statistic.find_nonfinite(self.combined.sums))
+        return self.features(self.statistic.find_nonfinite(self.combined[0]))
 
     def score(self, response: int, left: Positions) -> Scored:
         """Score the features that a response has left."""
-        statistic, sums = self.statistic, self.combined.sums
+        statistic, sums = self.statistic, self.combined[0]
         size = sums.shape[1] if isinstance(left, slice) else len(left)
         scores, informative, inflation = np.empty(size), None, None
         if statistic.evidence:
             informative = np.empty(size)
             inflation = np.empty(size) if statistic.rank == 0 and len(self.sums) > 1 else None
+            # of each row, the share of the variance that it stands for by the spread of its stratum
+            design = self.strata.design
+            shares = design.variances(self.n_read) * np.square(design.relative_spreads)
+            per_row = shares / max(float(shares.sum()), SMALLEST) / np.maximum(self.counts, 1)
 
         def score_some(start: int) -> None:
             piece = slice(start, start + SUMS_AT_ONCE)
@@ -190,7 +192,7 @@ class SumState:
             if informative is not None:
                 informative[piece] = self._informative_rows(columns)
             if inflation is not None:
-                inflation[piece] = self._inflation(columns)
+                inflation[piece] = self.gram.inflation(self.sums, per_row, self.counts, columns)
 
         map_in_threads(score_some, range(0, size, SUMS_AT_ONCE), 4)
         null, present = self._null(response, left), statistic.present(sums, left)
@@ -208,17 +210,17 @@ class SumState:
         if not self.strata.is_uniform(self.counts):
             return None
         columns = left if self.gram.has_missing else slice(0, 0)  # it is the same for all
-        return self.statistic.null(self._moments(response, columns), response)
+        null: NullDistribution | None = self.statistic.null(self._moments(response, columns), response)
+        return null
 
     def _informative_rows(self, columns: Positions) -> Floats:
         """Number of rows that say something about some features."""
         (sums, squared, _), weights = self.combined, self.strata.weights(self.counts)
-        squares = self.gram.squares(columns)
-        square = self.statistic.layout.squares
-        given = [sums[0, columns], *(squared[line, columns] for line in (0, square, -1))]
+        given = [sums[0, columns], *(squared[k, columns] for k in (0, self.statistic.layout.squares, -1))]
         present = [self.statistic.present(part, columns) for part in (squared, sums)]
         totals = np.array([weights**2 @ self.counts]), np.array([self.n_read])
-        return informative_rows_of_sums(squares, *given, *(totals if present[0] is None else present))
+        counts = totals if present[0] is None else present
+        return informative_rows_of_sums(self.gram.squares(columns), *given, *counts)
 
     def _rows_of_response(self, response: int) -> Floats:
         """Informative rows of a response, about the population and about all rows of the data."""
@@ -228,13 +230,6 @@ class SumState:
             return np.asarray(first * (self.n_read / n_first))  # it grows with the sample
         rows = reduce(join_rows, self.read)
         return rows_of_response(self.statistic, rows, self.strata, [response])[:, 0]
-
-    def _inflation(self, columns: Positions) -> Floats:
-        """Variance inflation of some features by their spread in the strata."""
-        design = self.strata.design
-        shares = design.variances(self.n_read) * np.square(design.relative_spreads)
-        per_row = shares / max(float(shares.sum()), SMALLEST) / np.maximum(self.counts, 1)
-        return self.gram.inflation(self.sums, per_row, self.counts, columns)
 
     def effects(self, response: int, left: Positions, scores: Floats) -> Effects | None:
         """Effect sizes of the features that a response has left, given their scores."""
