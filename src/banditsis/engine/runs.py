@@ -154,7 +154,9 @@ class Run:
         """The result for response k before the first round, with what is known beforehand."""
         source, names, p = self.source, self.settings.responses, self.plan.n_features
         member = self.members[k]
-        no_floor = self.no_guarantee_reason or self._no_floor_reason()
+        no_floor, no_interval = (
+            self._reasons() if self.no_guarantee_reason is None else [self.no_guarantee_reason] * 2
+        )
         return ScreeningResult(
             selected=np.arange(0),
             scores=np.broadcast_to(0.0, p),
@@ -170,8 +172,8 @@ class Run:
                 n_covariates=self.statistic.rank,
                 by_evidence=self.plan.by_evidence,
                 one_sided=self.statistic.one_sided,
-                no_floor_reason=no_floor or (None if self.is_exact else UNMEASURED),
-                no_interval_reason=self.no_guarantee_reason or self._no_interval_reason(),
+                no_floor_reason=no_floor,
+                no_interval_reason=no_interval,
             ),
             about=About(
                 data=source.label,
@@ -180,6 +182,21 @@ class Run:
                 versions=find_versions(),
             ),
         )
+
+    def _reasons(self) -> tuple[str | None, str | None]:
+        """Why there is no detection floor, and why there are no confidence intervals; None if there are."""
+        statistic, name = self.statistic, self.settings.statistic.name
+        not_random = None if self.is_random_sample or self.is_exact else NO_SAMPLE
+        if statistic.sample_weight is not None:
+            unknown = "not known for rows with sample weights"
+            return None if self.is_exact else f"it is {unknown}", f"they are {unknown}"
+        floor = not_random or (None if self.is_exact else UNMEASURED)
+        if not statistic.is_correlation:
+            floor = f"it is only known for correlations, not for the statistic {name!r}"
+        elif statistic.pairwise and statistic.rank:
+            floor = "it is not known for covariates together with missing values"
+        interval = f"they are only known for the statistic 'pearson', not for {name!r}"
+        return None if self.is_exact else floor, interval if name != "pearson" else not_random
 
     def _parameters(self, k: int) -> dict[str, Any]:
         """How the result for response k was made."""
@@ -205,28 +222,6 @@ class Run:
             "sampling": "uniform" if self.strata.n_strata == 1 else "stratified",
             **{name: value for name, value in optional.items() if value},
         }
-
-    def _no_floor_reason(self) -> str | None:
-        """Why there is no detection floor; None if there is one."""
-        if self.is_exact:
-            return None
-        if self.statistic.sample_weight is not None:
-            return "it is not known for rows with sample weights"
-        if not self.statistic.is_correlation:
-            return (
-                f"it is only known for correlations, not for the statistic {self.settings.statistic.name!r}"
-            )
-        if self.statistic.pairwise and self.statistic.rank:
-            return "it is not known for covariates together with missing values"
-        return None if self.is_random_sample else NO_SAMPLE
-
-    def _no_interval_reason(self) -> str | None:
-        """Why there are no confidence intervals; None if there are."""
-        if self.statistic.sample_weight is not None:
-            return "they are not known for rows with sample weights"
-        if (name := self.settings.statistic.name) != "pearson":
-            return f"they are only known for the statistic 'pearson', not for {name!r}"
-        return None if self.is_random_sample or self.is_exact else NO_SAMPLE
 
 
 def make_runs(
@@ -287,7 +282,14 @@ def _make_run(
             part if part is None else part[order] for part in (covariates, weights, by)
         )
     if responses.values.shape[1] > settings.statistic.n_columns:
-        _raise_if_constant(values, members)
+        for k in np.flatnonzero(
+            (values[:1000] == values[0]).all(axis=0)
+        ).tolist():  # most responses vary there
+            if (values[:, k] == values[0, k]).all():
+                raise ValueError(
+                    f"the response (column {members[k]}) is constant, {show(values[0, k])}, in all "
+                    f"{len(values):,} rows, and features cannot be ranked by it: omit this column."
+                )
     statistic = settings.statistic.bind(values, settings.missing == "pairwise")
     basis = None if covariates is None else find_basis(covariates, source.dtype)
     notes += statistic.notes if basis is None else basis.notes
@@ -298,13 +300,3 @@ def _make_run(
     statistic = statistic if by is None else statistic.by_period(by)
     made, row_order, strata, remarks = choose_design(source, statistic, plan, settings)
     return Run(members, source, statistic, made, row_order, strata, settings, [*notes, *remarks])
-
-
-def _raise_if_constant(values: Array, members: Sequence[int]) -> None:
-    """Raise an error that names the first of several responses that is constant."""
-    for k in np.flatnonzero((values[:1000] == values[0]).all(axis=0)).tolist():  # most responses vary there
-        if (values[:, k] == values[0, k]).all():
-            raise ValueError(
-                f"the response (column {members[k]}) is constant, {show(values[0, k])}, in all "
-                f"{len(values):,} rows, and features cannot be ranked by it: omit this column."
-            )
