@@ -1,12 +1,11 @@
-"""Features that look like a mistake: leakage and ids, and ordinary data that have neither."""
+"""Features that look like a mistake, and ordinary data that have none."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
-from banditsis import SIS, BanditSIS, Plan, screen
+from banditsis import SIS, BanditSIS
 from banditsis.results.sentences import describe_answer
 
 LEAKAGE = "possible leakage"
@@ -112,30 +111,3 @@ def test_many_features_that_separate_few_rows_are_not_flagged(seed):
     X[:, :100] += np.outer(y, rng.uniform(2, 6, 100))
     for d in (1, 5, 50):
         assert SIS(d).fit(X, y).result_.flags == {}
-
-
-@pytest.mark.parametrize("kind", ["consecutive", "multiples", "permuted", "named", "spread"])
-def test_ids(kind):
-    """Distinct integers are ids by their name, by constant steps, or if measurements would repeat."""
-    n = 2000
-    rng = np.random.default_rng(0)
-    ids = {
-        "consecutive": np.arange(n),
-        "multiples": 100_000 * np.arange(n),
-        "permuted": rng.permutation(n),
-        "named": rng.choice(10**9, n, replace=False),
-        "spread": rng.choice(200_000, n, replace=False),
-    }[kind]
-    frame = pd.DataFrame({"customer_id" if kind == "named" else "number": ids, "a": rng.random(n)})
-    y = ids + 0.5 * ids.std() * rng.standard_normal(n)
-    assert SIS(1).fit(frame, y).result_.flags == {0: "distinct integers"}
-
-
-@pytest.mark.parametrize("n", [38, 1000])
-def test_measurements_are_not_ids(n):
-    """Intensities of 38 samples are nearly always distinct; so are larger ones of 1,000 samples."""
-    rng = np.random.default_rng(0)
-    X = rng.integers(0, 100 * n**2, (n, 200)).astype(float)
-    assert all(len(np.unique(column)) > 0.99 * n for column in X.T)
-    y = X[:, :5].sum(axis=1)
-    assert screen(X, y, Plan.exact(n, 200, 20)).flags == {}

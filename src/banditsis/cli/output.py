@@ -34,7 +34,7 @@ MAX_FEATURES, MAX_FEATURES_OF_SEVERAL = 20, 5
 MAX_NOTES = 3
 #: Words of notes that may change the answer, the most important first.
 IMPORTANT = (
-    *("the run was ", LEAKAGE, "distinct integers", "fewer than the", "treated as numbers", "more similar"),
+    *("the run was ", LEAKAGE, "fewer than the", "treated as numbers", "more similar"),
     *("were left out", "was left out", "have a value", "constant", "p-values", "class labels"),
 )
 MAX_CLASSES = 5

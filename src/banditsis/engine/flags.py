@@ -1,14 +1,13 @@
-"""Features that look like a mistake: leakage of the response, and ids."""
+"""Features that look like a mistake: those that may be made from the response."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices, are_distinct_integers, spread
+from banditsis.core.arrays import Array, Floats, Indices, spread
 from banditsis.engine.runs import Run
 from banditsis.results.evidence import selection_mask, strength_of
 from banditsis.results.features import LEAKAGE
@@ -16,7 +15,6 @@ from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MIN_PRESENT
 
-DISTINCT = "distinct integers"
 #: A feature that correlates more with the response is nearly a copy of it.
 MAX_CORRELATION = 0.9999
 #: Far above all others: |r| of at least 0.9, and 1 more than the next in Fisher's z, a factor of e² in
@@ -26,18 +24,15 @@ HIGH, GAP = 0.9, 1.0
 SEPARATES, NEARLY = 0.999, 0.95
 #: Statistics of which 1 is the largest score.
 BOUNDED = ("pearson", "anova", "logistic", "spearman", "kendall")
-#: The strongest features are checked, first in few rows, which rule out nearly all of them.
-MAX_CHECKED, MIN_ROWS, FIRST_ROWS = 20, 30, (16, 1024)
+#: The strongest features are checked, if the scores are from enough rows.
+MAX_CHECKED, MIN_ROWS = 20, 30
 #: Rows of each class that are read first, rows in which they are searched, and rows that decide.
 OF_EACH_CLASS, SEARCHED, MAX_ROWS = 64, (4096, 1 << 16), 1 << 17
 
 
 def flag_features(run: Run, results: Sequence[ScreeningResult]) -> list[ScreeningResult]:
-    """Flag selected features that may hold ids, or be leaked from their response if it is a single column."""
-    source, y = run.source, run.statistic.y
-    checked = [] if source.recipe else [result.selected[:MAX_CHECKED] for result in results]
-    ids = _find_ids(source, np.array(sorted(set().union(*checked)), np.intp))
-    flagged = []
+    """Flag selected features that may be leaked from their response, if it is a single column."""
+    source, y, flagged = run.source, run.statistic.y, []
     for k, result in enumerate(results):
         leaks = dict[int, str]()
         if len(results) == y.shape[1] and not source.recipe:
@@ -46,11 +41,20 @@ def flag_features(run: Run, results: Sequence[ScreeningResult]) -> list[Screenin
             copies = result.selected[np.abs(result.scores[result.selected]) > MAX_CORRELATION]
             leaks |= dict.fromkeys(_find_far_above(result), "|r| far above all others")
             leaks |= dict.fromkeys(copies.tolist(), "nearly a copy of the response")
-        own = [j for j in result.selected[:MAX_CHECKED].tolist() if j in ids and j not in leaks]
-        flags = dict.fromkeys(sorted(leaks), LEAKAGE) | dict.fromkeys(own, DISTINCT)
-        notes = (*_describe(result, leaks, own), *result.notes)
-        flagged.append(replace(result, flags=flags, notes=notes) if flags else result)
+        if leaks:
+            reasons = dict.fromkeys(leaks.values())
+            why = [f"{_name(result, [k for k in leaks if leaks[k] == r])} ({r})" for r in reasons]
+            note = f"{LEAKAGE}: {', '.join(why)}; drop columns known only after the response."
+            flags = dict.fromkeys(sorted(leaks), LEAKAGE)
+            result = replace(result, flags=flags, notes=(note, *result.notes))
+        flagged.append(result)
     return flagged
+
+
+def _name(result: ScreeningResult, features: Sequence[int]) -> str:
+    """The names of some features, or of the first of many."""
+    more = f" and {len(features) - 5:,} more" if len(features) > 5 else ""
+    return ", ".join(repr(result.name(k)) for k in features[:5]) + more
 
 
 def _find_far_above(result: ScreeningResult) -> list[int]:
@@ -92,8 +96,7 @@ def _first_of_each_class(y: Array) -> Indices | None:
         if len(labels) > 2:
             return None
         if len(labels) == 2 and counts.min() >= MIN_PRESENT:
-            first = [rows[y[rows] == label][:OF_EACH_CLASS] for label in labels]
-            return np.sort(np.concatenate(first))
+            return np.sort(np.concatenate([rows[y[rows] == label][:OF_EACH_CLASS] for label in labels]))
     return None
 
 
@@ -108,46 +111,3 @@ def _separation(block: Array, y: Array) -> Floats:
             area = float(below.mean()) / (2 * len(first))
             found[j] = max(area, 1 - area)
     return found
-
-
-def _find_ids(source: Source, features: Indices) -> set[int]:
-    """The features that have distinct integers in all rows and may be ids, among some that are sorted."""
-    n = source.shape[0]
-    for n_rows in FIRST_ROWS:
-        if n < MIN_ROWS or features.size == 0:
-            return set()
-        features = features[are_distinct_integers(source.read(slice(0, min(n, n_rows)), features))]
-    columns = ((int(k), source.read(slice(0, n), slice(k, k + 1))) for k in features)
-    return {k for k, x in columns if are_distinct_integers(x).all() and _may_be_ids(source.name(k), x[:, 0])}
-
-
-def _may_be_ids(name: str, values: Array) -> bool:
-    """Whether distinct integers have the name of an id, constant steps, or would repeat by chance."""
-    from banditsis.formats.columns import may_hold_ids
-    from banditsis.formats.options import DEFAULTS  # rarely needed
-
-    ordered = np.sort(values.astype(np.float64))
-    steps, n, span = np.diff(ordered), len(ordered), float(ordered[-1] - ordered[0]) + 1
-    # n random integers of a range R are all distinct with probability exp(-n² / 2R).
-    unlikely = n * n / (2 * span) > math.log(MAX_CHECKED / 0.05)
-    return may_hold_ids(name, DEFAULTS) or unlikely or bool((steps == steps[0]).all())
-
-
-def _describe(result: ScreeningResult, leaks: dict[int, str], ids: Sequence[int]) -> list[str]:
-    """Notes about features that may be leaked, and why, and about those that may be ids."""
-
-    def names(features: Sequence[int]) -> str:
-        more = f" and {len(features) - 5:,} more" if len(features) > 5 else ""
-        return ", ".join(repr(result.name(k)) for k in features[:5]) + more
-
-    notes = []
-    if leaks:
-        reasons = dict.fromkeys(leaks.values())
-        groups = [f"{names([k for k in leaks if leaks[k] == reason])} ({reason})" for reason in reasons]
-        notes.append(f"{LEAKAGE}: {', '.join(groups)}; drop columns known only after the response.")
-    if ids:
-        has, it = ("has", "it") if len(ids) == 1 else ("have", "them")
-        notes.append(
-            f"{names(ids)} {has} a different integer in every row: drop {it} if these are ids or row numbers."
-        )
-    return notes

@@ -68,7 +68,7 @@ class ScreeningResult(Output):
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
     flags : dict of int to str
         Features that look like a mistake: "possible leakage" for what may be made from the response, which is
-        not counted as clearly associated, and "distinct integers" for what may be an id; see :doc:`/tables`.
+        not counted as clearly associated; see :doc:`/tables`.
     cells_reread : int
         Cells that were read again to check small p-values or to compute correlations among candidates.
     bins : dict of str to ndarray
