@@ -131,7 +131,7 @@ class RereadState(State):
             lines[:] = statistic.score_block(x[:, None], self._prepare(y, known)).reshape(lines.shape)
         except CovariateError:  # the null model does not converge in these rows
             return lines
-        reduction = (len(x) / n_read) ** statistic.noise
+        reduction = np.sqrt(len(x) / n_read)
         lines[0] *= reduction
         if not statistic.returns_pvalues:
             lines[1:] /= reduction
