@@ -34,7 +34,7 @@ def make(n: int, p: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def tables(X: np.ndarray, y: np.ndarray, statistic: str) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
     """The score of each feature, and the bin and the class of each row."""
     result = screen(X, y, Plan.exact(*X.shape, X.shape[1]), statistic=statistic)
-    bins = pd.DataFrame(result.bins)
+    bins = pd.DataFrame(result.evidence.bins)
     for j, x in enumerate(X.T):
         edges = bins.low[(bins.feature == j) & ~bins.missing][1:]
         yield result.scores[j], np.searchsorted(edges, x, "right"), y

@@ -182,7 +182,7 @@ def measure(draw: Callable[[Generator], Data], runs: int) -> tuple[float, float,
             before, after = (np.count_nonzero(found < N_WEAK) / N_WEAK for found in chosen)
         else:
             before, after = (float(found.size > 0) for found in chosen)
-        usual, now, reread = usual + before, now + after, reread + result.cells_reread / X.size
+        usual, now, reread = usual + before, now + after, reread + result.evidence.cells_reread / X.size
     return usual / runs, now / runs, reread / runs
 
 

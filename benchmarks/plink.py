@@ -74,8 +74,8 @@ def compare(name: str, bed: Path, y: np.ndarray, covariates: np.ndarray) -> None
     both = np.isfinite(theirs) & (result.log10_pvalues < 0)
     difference = np.abs(result.log10_pvalues - theirs)[both]
     relative = np.abs(10 ** (result.log10_pvalues - theirs)[both] - 1)
-    raised = f"; {result.cells_reread // source.shape[0]:,} small p-values checked" * bool(
-        result.cells_reread
+    raised = f"; {result.evidence.cells_reread // source.shape[0]:,} small p-values checked" * bool(
+        result.evidence.cells_reread
     )
     print(
         f"{name}: {both.sum():,} of {len(both):,} SNPs, smallest log10 p {theirs[both].min():.1f}, "

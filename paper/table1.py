@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from banditsis.core.arrays import Floats, Indices
 from banditsis.plans import Plan
+from banditsis.results.evidence import rank_features
 from banditsis.show.style import BLACK, tidy
 from paper import output, simulations
 from paper.published import (
@@ -54,7 +55,7 @@ def replicate(task: Task, seed: int) -> Row:
     model, replication = task
     X, y, active, seeds = simulations.make_data(model, replication, seed)
     sis = run_plan(X, y, Plan.exact(N_ROWS, N_FEATURES, N_ACTIVE), next(seeds))
-    size = int(sis.ranking[active].max())
+    size = int(rank_features(sis)[active].max())
     row: Row = {"model": model, "replication": replication, "SIS_S": size}
     row |= {f"SIS_P{d}": int(size <= d) for d in SIZES}
     for variant in VARIANTS:

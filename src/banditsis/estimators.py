@@ -36,7 +36,7 @@ from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_anndata
 from banditsis.formats.opening import is_sparse, open_features, open_source
 from banditsis.plans import check_exclusive, default_size, make_plan
-from banditsis.results.evidence import selection_mask
+from banditsis.results.evidence import rank_features, selection_mask
 from banditsis.results.result import ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
 from banditsis.screening import screen
@@ -173,7 +173,7 @@ class Screener(SelectorMixin, BaseEstimator):
 
         For several responses this is the best of its ranks.
         """
-        return np.asarray(np.min([result.ranking for result in self._results], axis=0))
+        return np.asarray(np.min([rank_features(result) for result in self._results], axis=0))
 
     def _get_support_mask(self) -> Array:
         """The features that were selected for any response."""

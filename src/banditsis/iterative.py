@@ -241,10 +241,9 @@ class IterativeSIS(Screener):
             parameters={**first.parameters, "iterations": len(results)},
             notes=(*[fewer] * (len(chosen) < max_size), *first.notes),
             flags={k: flag for k, flag in first.flags.items() if k in chosen or flag == LEAKAGE},
-            near_duplicates={},
-            correlation=None,
             evidence=Evidence(
                 n_covariates=first.evidence.n_covariates,
+                cells_reread=sum(result.evidence.cells_reread for result in results),
                 one_sided=first.evidence.one_sided,
                 no_floor_reason=BY_MODEL,
                 no_interval_reason=BY_MODEL,
@@ -280,7 +279,7 @@ def _read(source: Source, columns: Indices) -> Floats:
 def _as_round(result: ScreeningResult, chosen: Indices) -> Round:
     """An iteration as a round: all rounds of its screening, and what the model kept."""
     read = result.rounds[-1]
-    cells, seconds = result.cells_read, result.seconds
+    cells, seconds = result.cells_read, sum(r.seconds for r in result.rounds)
     return replace(read, n_features=result.n_features, n_kept=len(chosen), cells=cells, seconds=seconds)
 
 

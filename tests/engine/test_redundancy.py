@@ -36,7 +36,7 @@ def test_choice_equals_explicit_regressions(seed):
     X, y = simulate(seed)
     result = SIS(20, avoid_redundancy=True).fit(X, y).result_
     assert result.selected.tolist() == choose_slowly(X, result.scores**2, 20)
-    np.testing.assert_allclose(result.correlation, np.corrcoef(X[:, result.selected].T), atol=1e-12)
+    np.testing.assert_allclose(result.evidence.correlation, np.corrcoef(X[:, result.selected].T), atol=1e-12)
 
 
 def test_copies_are_not_chosen_twice_and_are_listed():
@@ -49,7 +49,7 @@ def test_copies_are_not_chosen_twice_and_are_listed():
     families = [{0, *range(10, 18)}, {1, 20, 21}, {2}, {3}]
     assert [next(i for i, f in enumerate(families) if k in f) for k in result.selected] == [0, 1, 2, 3]
     first, second = (int(k) for k in result.selected[:2])
-    assert {k: set(group) for k, group in result.near_duplicates.items()} == {
+    assert {k: set(group) for k, group in result.evidence.near_duplicates.items()} == {
         first: families[0] - {first},
         second: families[1] - {second},
     }
@@ -63,9 +63,9 @@ def test_significant_features_keep_their_correlations():
     result = SIS(40, avoid_redundancy=True).fit(X, y).result_
     fewer = keep_significant(result, 1e-9)
     assert 1 < len(fewer.selected) < 40
-    np.testing.assert_allclose(fewer.correlation, np.corrcoef(X[:, fewer.selected].T), atol=1e-12)
-    assert 0 < len(fewer.near_duplicates) < len(result.near_duplicates)
-    assert set(fewer.near_duplicates) <= set(fewer.selected)
+    np.testing.assert_allclose(fewer.evidence.correlation, np.corrcoef(X[:, fewer.selected].T), atol=1e-12)
+    assert 0 < len(fewer.evidence.near_duplicates) < len(result.evidence.near_duplicates)
+    assert set(fewer.evidence.near_duplicates) <= set(fewer.selected)
 
 
 def test_copies_fill_up_by_score_if_nothing_else_is_left():
@@ -93,10 +93,12 @@ def test_adaptive_runs_use_the_rows_they_read():
     assert result.selected[0] in {0, *range(500, 520)}
     assert result.selected[1:].tolist() == [1, 2]
     assert result.rounds[-1].n_kept == result.evidence.n_candidates == 200
-    assert 200 * result.rounds[-1].n_rows < result.cells_reread < 200 * len(X)  # and a few for variances
+    assert (
+        200 * result.rounds[-1].n_rows < result.evidence.cells_reread < 200 * len(X)
+    )  # and a few for variances
     assert len(result.evidence.informative) == 3
     assert "was one of the 200 candidates with probability 95%" in " ".join(str(result).split())
-    np.testing.assert_allclose(result.correlation, np.corrcoef(X[:, result.selected].T), atol=0.05)
+    np.testing.assert_allclose(result.evidence.correlation, np.corrcoef(X[:, result.selected].T), atol=0.05)
     np.testing.assert_array_equal(selector.ranking_[result.selected], [1, 2, 3])
 
 
@@ -119,7 +121,7 @@ def test_rows_sampled_in_strata_are_weighted():
     result = selector.fit(X, np.where(rare, "rare", "common")).result_
     assert result.parameters["sampling"] == "stratified"
     # In the rows read, which are full of the rare class, these features are strongly correlated.
-    np.testing.assert_allclose(result.correlation, np.corrcoef(X[:, result.selected].T), atol=0.08)
+    np.testing.assert_allclose(result.evidence.correlation, np.corrcoef(X[:, result.selected].T), atol=0.08)
 
 
 def test_sample_weights_weight_correlations():
@@ -128,7 +130,7 @@ def test_sample_weights_weight_correlations():
     weighted = SIS(10, avoid_redundancy=True).fit(X, y, sample_weight=w).result_
     repeated = SIS(10, avoid_redundancy=True).fit(np.repeat(X, w, axis=0), np.repeat(y, w)).result_
     np.testing.assert_array_equal(weighted.selected, repeated.selected)
-    np.testing.assert_allclose(weighted.correlation, repeated.correlation, atol=1e-10)
+    np.testing.assert_allclose(weighted.evidence.correlation, repeated.evidence.correlation, atol=1e-10)
 
 
 def test_missing_values_count_as_means():
@@ -138,7 +140,9 @@ def test_missing_values_count_as_means():
         SIS(10, avoid_redundancy=True).fit(X, y)
     result = SIS(10, avoid_redundancy=True, missing="pairwise").fit(X, y).result_
     filled = pd.DataFrame(X).fillna(pd.DataFrame(X).mean()).to_numpy()
-    np.testing.assert_allclose(result.correlation, np.corrcoef(filled[:, result.selected].T), atol=1e-12)
+    np.testing.assert_allclose(
+        result.evidence.correlation, np.corrcoef(filled[:, result.selected].T), atol=1e-12
+    )
     assert len(result.evidence.present) == 10
 
 
@@ -155,15 +159,15 @@ def test_exact_runs_do_not_depend_on_the_seed():
     X, y = simulate(n=15_000)
     first, second = (SIS(20, avoid_redundancy=True, random_state=k).fit(X, y).result_ for k in (0, 1))
     np.testing.assert_array_equal(first.selected, second.selected)
-    np.testing.assert_array_equal(first.correlation, second.correlation)
-    assert first.cells_reread == 10_000 * 60
-    np.testing.assert_allclose(first.correlation, np.corrcoef(X[:, first.selected].T), atol=0.04)
+    np.testing.assert_array_equal(first.evidence.correlation, second.evidence.correlation)
+    assert first.evidence.cells_reread == 10_000 * 60
+    np.testing.assert_allclose(first.evidence.correlation, np.corrcoef(X[:, first.selected].T), atol=0.04)
 
 
 def test_without_a_choice_there_are_no_correlations():
     plain = SIS(10).fit(*simulate()).result_
-    assert plain.correlation is None
-    assert plain.near_duplicates == {}
+    assert plain.evidence.correlation is None
+    assert plain.evidence.near_duplicates == {}
     assert plain.evidence.n_candidates == 0
 
 

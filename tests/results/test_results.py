@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from banditsis import Plan, ScreeningResults, plots, screen
+from banditsis.results.evidence import rank_features
 from banditsis.sources.array import ArraySource
 
 rng = np.random.default_rng(3)
@@ -49,7 +50,7 @@ def test_frame(result):
     np.testing.assert_array_equal(frame["index"], result.selected)
     np.testing.assert_array_equal(frame["rank"], np.arange(1, 7))
     everything = result.to_frame(all_features=True)
-    np.testing.assert_array_equal(everything["index"], np.argsort(result.ranking))
+    np.testing.assert_array_equal(everything["index"], np.argsort(rank_features(result)))
     np.testing.assert_array_equal(everything["rank"], np.arange(1, 61))
     rows = np.array([r.n_rows for r in result.rounds])[result.last_round]
     np.testing.assert_array_equal(everything["rows_read"], rows[everything["index"]])
@@ -180,7 +181,6 @@ def test_p_values_that_were_not_computed(sampling):
     for ask in (
         sampled.select,
         lambda: sampled.pvalues,
-        lambda: sampled.adjusted_pvalues,
         lambda: sampled.log10_pvalues,
         ScreeningResults([sampled, sampled]).select,
     ):

@@ -12,7 +12,7 @@ import pytest
 from test_report import HOSTILE, X, Y
 
 from banditsis import Plan, ScreeningResult, screen
-from banditsis.results.evidence import Evidence, Round
+from banditsis.results.evidence import Evidence, Round, rank_features
 from browser import NAMES, Browser, find_chromium
 
 CHROMIUM = find_chromium()
@@ -92,11 +92,11 @@ def test_searches(page, result):
     assert page.run(SHOWN) == "1 to 25 of 60 features"
     page.click(".search")
     page.type("X5")
-    order = np.argsort(result.ranking)
+    order = np.argsort(rank_features(result))
     expected = [f"x{j}" for j in order if f"x{j}".startswith("x5")]
     assert page.run(CELLS.format(NAME)) == expected
     ranks = [int(text) for text in page.run(CELLS.format(0))]
-    assert ranks == [int(result.ranking[int(name[1:])]) for name in expected]
+    assert ranks == rank_features(result)[[int(name[1:]) for name in expected]].tolist()
     page.type("no such name")
     assert page.run(SHOWN) == "no matching feature"
 
@@ -109,7 +109,7 @@ def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
     X[:, 41] = X[:, 5] + 0.2 * rng.standard_normal(5000)
     result = screen(X, X[:, 5], Plan.exact(5000, 60, 4))
     assert result.log10_pvalues[5] == -np.inf
-    assert (result.adjusted_pvalues[[5, 40, 41]] == 0).all()
+    assert (result.features["adjusted_pvalue"][:3] == 0).all()
     result.to_html(tmp_path / "sorted.html")
     visit(browser, tmp_path / "sorted.html")
     assert browser.run(CELLS.format(7))[0] == "▲ leakage?"
@@ -156,7 +156,7 @@ def test_turns_pages(page, result):
     assert page.run(CELLS.format(0)) == [str(rank) for rank in range(51, 61)]
     assert page.run("document.querySelector('.next').disabled") is True
     assert page.run(HEADS)[-1] == "dropped in round"
-    order = np.argsort(result.ranking)
+    order = np.argsort(rank_features(result))
     assert page.run(CELLS.format("row.cells.length - 1")) == [
         str(result.last_round[j] + 1) for j in order[50:]
     ]

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from banditsis import Plan, ScreeningResult, plots, screen
-from banditsis.results.evidence import Evidence, Round
+from banditsis.results.evidence import Evidence, Round, rank_features
 
 mpl.use("Agg")
 rng = np.random.default_rng(5)
@@ -125,7 +125,7 @@ def test_reading_map_shows_what_was_read(result):
         mesh = axes.collections[0]
         columns, rows = mesh.get_coordinates()[0, :, 0], mesh.get_coordinates()[:, 0, 1]
         cells = np.ma.filled(mesh.get_array(), np.nan)
-        features = np.argsort(result.ranking) if order == "ranked" else np.arange(80)
+        features = np.argsort(rank_features(result)) if order == "ranked" else np.arange(80)
         at = np.searchsorted(columns, np.arange(80), side="right") - 1
         if scale == "linear":
             assert len(columns) == 81

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, build_index, open_source, screen
-from banditsis.results.evidence import About, Evidence, selection_mask
+from banditsis.results.evidence import About, Evidence, rank_features, selection_mask
 from banditsis.results.features import describe_features
 from banditsis.results.sentences import describe_answer, describe_floor
 from banditsis.show.report import render
@@ -198,11 +198,11 @@ def test_a_choice_without_redundancy_shows_its_correlations():
     copies = X.copy()
     copies[:, 20:32] = -X[:, 5:6]
     result = SIS(4, avoid_redundancy=True).fit(copies, Y).result_
-    assert result.near_duplicates[5].tolist() == list(range(20, 32))
+    assert result.evidence.near_duplicates[5].tolist() == list(range(20, 32))
     text = result.to_html()
     left_out = ", ".join(f"x{k}" for k in range(20, 30))
     assert f"<li>x5: {left_out} and 2 more</li>" in text
-    largest = np.abs(result.correlation[np.triu_indices(4, 1)]).max()
+    largest = np.abs(result.evidence.correlation[np.triu_indices(4, 1)]).max()
     assert f"the largest {largest:.2f}" in text
     single = SIS(1, avoid_redundancy=True).fit(copies, Y).result_.to_html()
     assert "<li>x5: x20, " in single
@@ -305,7 +305,7 @@ def test_embedded_features_and_pvalues():
     result = screen(X, Y, Plan.exact(2000, 60, 6), pvalues=True)
     text = result.to_html()
     features = Page(text).features
-    expected = describe_features(result, np.argsort(result.ranking))
+    expected = describe_features(result, np.argsort(rank_features(result)))
     assert features["selected"] == 6
     assert list(features["columns"]) == list(expected.columns)
     for name, values in features["columns"].items():

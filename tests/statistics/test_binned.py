@@ -32,7 +32,7 @@ def make(n=3000, seed=0):
 def everything(X, y, **options):
     """The exact result for all features, and the bins of each as numbers of the rows."""
     result = screen(X, y, Plan.exact(*X.shape, X.shape[1]), missing="pairwise", **options)
-    table = pd.DataFrame(result.bins)
+    table = pd.DataFrame(result.evidence.bins)
     codes = np.empty(X.shape, int)
     for j, x in enumerate(np.asarray(X, float).T):
         bins = table[(table.feature == j) & ~table.missing]
@@ -108,11 +108,11 @@ def test_far_tails():
 def test_weights_of_evidence_of_the_selected_features():
     X, y = make()
     result, codes = everything(X, y, statistic="information_value")
-    table = pd.DataFrame(result.bins).query("not missing")
+    table = pd.DataFrame(result.evidence.bins).query("not missing")
     np.testing.assert_allclose(table[table.feature == 0].woe, information(codes[:, 0], y)[0], atol=1e-12)
     stored = pd.DataFrame(json.loads(result.to_json())["bins"])
-    pd.testing.assert_frame_equal(stored, pd.DataFrame(result.bins), check_dtype=False)
-    assert set(screen(X, y, 2, statistic="chi2", missing="pairwise").bins["feature"]) == {0, 6}
+    pd.testing.assert_frame_equal(stored, pd.DataFrame(result.evidence.bins), check_dtype=False)
+    assert set(screen(X, y, 2, statistic="chi2", missing="pairwise").evidence.bins["feature"]) == {0, 6}
 
 
 def test_bins_are_quantiles_values_and_values_with_more_than_a_share():
@@ -124,7 +124,7 @@ def test_bins_are_quantiles_values_and_values_with_more_than_a_share():
     assert (codes[:, 1] == np.bincount(codes[:, 1]).argmax()).sum() == (X[:, 1] == 0).sum()
     np.testing.assert_array_equal(codes[:, 2], X[:, 2])
     assert len(shares[5]) == 1
-    table = pd.DataFrame(result.bins)
+    table = pd.DataFrame(result.evidence.bins)
     missing = table[(table.feature == 6) & table.missing]
     assert missing[["rows False", "rows True"]].to_numpy().sum() == np.isnan(X[:, 6]).sum()
 
@@ -149,9 +149,10 @@ def test_the_same_from_any_layout_dtype_and_number_of_threads(kind):
     for other in formats:
         found = screen(other, y, plan, statistic=kind(16), n_jobs=3)
         np.testing.assert_array_equal(found.scores, expected.scores)
-        assert found.bins.keys() == expected.bins.keys()
-        for name in found.bins:
-            np.testing.assert_allclose(found.bins[name], expected.bins[name], atol=1e-40)  # after 0
+        assert found.evidence.bins.keys() == expected.evidence.bins.keys()
+        for name in found.evidence.bins:
+            values = expected.evidence.bins[name]
+            np.testing.assert_allclose(found.evidence.bins[name], values, atol=1e-40)  # after 0
 
 
 @pytest.mark.parametrize(

@@ -110,10 +110,10 @@ def test_small_pvalues_that_were_not_checked_are_not_known(statistic):
         unknown = np.isnan(found.pvalues)
         np.testing.assert_array_equal(found.log10_pvalues[~unknown], checked.log10_pvalues[~unknown])
         assert not unknown[found.selected].any()
-        assert 500 * (1 + unknown.sum()) == checked.cells_reread
+        assert 500 * (1 + unknown.sum()) == checked.evidence.cells_reread
         assert set(found.select(0.1)) <= set(checked.select(0.1))
         assert f"small p-values of {unknown.sum()} features are not available" in str(found)
-        assert (np.isnan(found.adjusted_pvalues) == unknown).all()
+        assert found.to_frame(all_features=True)["adjusted_pvalue"].isna().sum() == unknown.sum()
         n_found += len(checked.select(0.1))
     assert n_found <= 1
 
@@ -125,7 +125,7 @@ def test_normal_data_keep_their_pvalues():
     result = exact(x, y)
     expected = [stats.pearsonr(column, y).pvalue for column in x.T]
     np.testing.assert_allclose(result.pvalues, expected, rtol=1e-9)
-    assert result.cells_reread == 0  # normal residuals make any score normal
+    assert result.evidence.cells_reread == 0  # normal residuals make any score normal
     assert not result.notes
     assert result.cells_read == x.size
 
@@ -200,7 +200,7 @@ def test_every_source_gives_the_same(tmp_path):
     for other in others:
         found = screen(other, y, Plan.exact(500, 300, 1), statistic="logistic", pvalues=True, n_jobs=2)
         np.testing.assert_allclose(found.log10_pvalues, expected.log10_pvalues, rtol=1e-6, atol=1e-9)
-        assert found.cells_reread == expected.cells_reread
+        assert found.evidence.cells_reread == expected.evidence.cells_reread
     pairs = Interactions(x[:, :20])
     products = np.column_stack([x[:, :20], *(x[:, i] * x[:, j] for i in range(20) for j in range(i + 1, 20))])
     found = screen(pairs, y, Plan.exact(*pairs.shape, 1), statistic="logistic", pvalues=True)
@@ -216,7 +216,7 @@ def test_several_responses():
     for k, found in enumerate(together):
         alone = exact(x, y[:, k], statistic="logistic")
         np.testing.assert_allclose(found.log10_pvalues, alone.log10_pvalues, rtol=1e-9)
-        assert found.cells_reread == alone.cells_reread
+        assert found.evidence.cells_reread == alone.evidence.cells_reread
     assert "raised" in str(together[0])
 
 
@@ -237,7 +237,7 @@ def test_a_single_random_sample_has_pvalues():
     found = screen(x, y, plan, statistic="logistic", row_order="stored")
     first = screen(x[:800], y[:800], Plan.exact(800, 300, 5), statistic="logistic")
     np.testing.assert_allclose(found.log10_pvalues, first.log10_pvalues, rtol=1e-9)
-    assert found.cells_reread == first.cells_reread
+    assert found.evidence.cells_reread == first.evidence.cells_reread
     final = screen(x, y, plan, statistic="logistic", row_order="stored", pvalues=True)
     whole = exact(x, y, statistic="logistic")
     chosen = final.selected
@@ -252,12 +252,12 @@ def test_three_or_more_classes_are_not_checked(given):
     x[y == 2, 0] += 20
     result = exact(x, y, statistic="anova", covariates=generator.standard_normal(600) if given else None)
     assert "three or more classes" in " ".join(result.notes)
-    assert result.cells_reread == 0
+    assert result.evidence.cells_reread == 0
     if not given:
         expected = [stats.f_oneway(*(column[y == c] for c in range(3))).pvalue for column in x.T]
         np.testing.assert_allclose(result.pvalues, expected, rtol=1e-9)
     two = exact(x, y > 1, statistic="anova")
-    assert two.cells_reread > 0
+    assert two.evidence.cells_reread > 0
     assert "three or more classes" not in " ".join(two.notes)
 
 

@@ -17,7 +17,7 @@ from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.engine.sampling import Strata
 from banditsis.kernels.sorting import argsort, make_scratch
 from banditsis.plans import change_rows
-from banditsis.results.evidence import selection_mask
+from banditsis.results.evidence import rank_features, selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import SampleStatistic, find_statistic
 from banditsis.statistics.null_distributions import permutation_null, rank_kurtosis
@@ -505,7 +505,8 @@ def test_chatterjee_keeps_the_largest_not_the_most_negative(adaptive):
     assert result.scores[result.selected].min() == result.rounds[-1].cutoff
     assert result.scores[result.selected].min() >= result.scores[last & ~selection_mask(result)].max()
     assert (np.diff(result.scores[result.selected]) <= 0).all()
-    np.testing.assert_array_equal(np.argsort(result.ranking)[:20], result.selected)
+    np.testing.assert_array_equal(np.argsort(rank_features(result))[:20], result.selected)
     if not adaptive:
         assert (result.scores[result.selected] > 0).all()
-        np.testing.assert_array_equal(np.argsort(result.ranking), np.argsort(-result.scores, kind="stable"))
+        order = np.argsort(-result.scores, kind="stable")
+        np.testing.assert_array_equal(np.argsort(rank_features(result)), order)

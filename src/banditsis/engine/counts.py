@@ -158,7 +158,8 @@ class CountState(State):
         """Add the bins of the selected features, and the scores and the stability of each period."""
         added = self._drift(result.n_features) if self.statistic.periods is not None else {}
         selected = np.searchsorted(self.features(slice(None)), result.selected)
-        return replace(result, bins=self._bins(selected), annotations={**result.annotations, **added})
+        evidence = replace(result.evidence, bins=self._bins(selected))
+        return replace(result, evidence=evidence, annotations={**result.annotations, **added})
 
     def _drift(self, n_features: int) -> dict[str, Floats]:
         """Score of each period, and population stability index of each but the first; NaN if not known."""

@@ -94,8 +94,8 @@ def _correct(
             f"small p-values of {count(n_left, 'feature')} are not available, because they were not checked: "
             "set pvalues=True to get them."
         )
-    result = replace(result, notes=(*result.notes, *remarks), cells_reread=result.cells_reread + cells)
-    return _finish(result, null, notes)
+    evidence = replace(result.evidence, cells_reread=result.evidence.cells_reread + cells)
+    return _finish(replace(result, notes=(*result.notes, *remarks), evidence=evidence), null, notes)
 
 
 def _finish(result: ScreeningResult, null: NullDistribution, notes: Sequence[str]) -> ScreeningResult:

@@ -76,11 +76,14 @@ def choose_features(
         result,
         selected=candidates[chosen],
         effects=None if result.effects is None else result.effects.take(chosen),
-        evidence=replace(result.evidence.take(chosen), n_candidates=len(candidates)),
-        near_duplicates=named,
-        correlation=correlation[np.ix_(chosen, chosen)],
+        evidence=replace(
+            result.evidence.take(chosen),
+            n_candidates=len(candidates),
+            near_duplicates=named,
+            correlation=correlation[np.ix_(chosen, chosen)],
+            cells_reread=result.evidence.cells_reread + n_cells,
+        ),
         notes=(*notes, *result.notes),
-        cells_reread=result.cells_reread + n_cells,
     )
 
 

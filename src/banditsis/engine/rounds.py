@@ -268,9 +268,12 @@ def _measure_sample(
         given = run.source, statistic, k, read, run.strata, result.selected, result.cells_read
         if (found := measure_variance_inflation(*given)) is not None:
             reason = None if evidence.no_floor_reason == UNMEASURED else evidence.no_floor_reason
-            result = replace(result, cells_reread=result.cells_reread + found.n_cells)
             evidence = replace(
-                evidence, variance_inflation=found.mean, own_inflation=found.own, no_floor_reason=reason
+                evidence,
+                variance_inflation=found.mean,
+                own_inflation=found.own,
+                no_floor_reason=reason,
+                cells_reread=evidence.cells_reread + found.n_cells,
             )
         measured.append(replace(result, evidence=evidence))
     return measured

@@ -56,7 +56,10 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What detection floors, intervals and p-values are computed from; None stands for what is not known."""
+    """What floors, intervals and p-values are computed from, and what else is known of the selected features.
+
+    None stands for what is not known.
+    """
 
     #: rows in which each selected feature was present, if some have missing values
     present: Floats | None = None
@@ -88,11 +91,25 @@ class Evidence:
     no_interval_reason: str | None = None
     no_pvalues_reason: str | None = None
 
+    #: cells that were read again to check small p-values or to compute correlations among candidates
+    cells_reread: int = 0
+    #: correlations among the selected features, if they were chosen because they are not redundant
+    correlation: Floats | None = None
+    #: the candidates with |r| > 0.95 that a selected feature stands for
+    near_duplicates: Mapping[int, Indices] = field(default_factory=dict)
+    #: Columns of a table with a row for each bin of the selected features, for statistics such as "chi2":
+    #: index of the feature, whether the bin is that of missing cells, where it begins (included) and ends
+    #: (NaN if it has no end), rows of each class, and its weight of evidence if there are two classes.
+    bins: Mapping[str, Array] = field(default_factory=dict)
+
     def take(self, kept: Indices) -> Evidence:
         """The evidence of some of the selected features, by their positions."""
         values = self.present, self.informative, self.own_inflation
         present, informative, own = (None if v is None else v[kept] for v in values)
-        return replace(self, present=present, informative=informative, own_inflation=own)
+        correlation = None if self.correlation is None else self.correlation[np.ix_(kept, kept)]
+        return replace(
+            self, present=present, informative=informative, own_inflation=own, correlation=correlation
+        )
 
 
 @dataclass(frozen=True)
@@ -144,6 +161,16 @@ def has_pvalues(result: ScreeningResult) -> bool:
 def strength_of(result: ScreeningResult) -> Floats:
     """The values that features are ranked by."""
     return strength(result.scores, result.evidence.one_sided)
+
+
+def rank_features(result: ScreeningResult) -> Indices:
+    """Rank of every feature, from 1: by the last round it survived, then by score."""
+    last_round = result.last_round.astype(np.intp)
+    order = np.lexsort((-strength_of(result), -last_round, ~selection_mask(result)))
+    ranks = np.empty(result.n_features, dtype=np.intp)
+    ranks[order] = np.arange(1, result.n_features + 1)
+    ranks[result.selected] = np.arange(1, len(result.selected) + 1)
+    return ranks
 
 
 def transform(result: ScreeningResult) -> tuple[Floats, Floats, Floats, Floats]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.formatting import encodable, format_pvalue, format_score, short_labels
-from banditsis.results.evidence import has_pvalues
+from banditsis.results.evidence import has_pvalues, rank_features
 from banditsis.statistics.null_distributions import adjust_pvalues
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Features:
 
 def list_features(result: ScreeningResult, all_features: bool) -> Features:
     """The table of the selected features, or of all by rank."""
-    return describe_features(result, np.argsort(result.ranking)) if all_features else result.features
+    return describe_features(result, np.argsort(rank_features(result))) if all_features else result.features
 
 
 def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
@@ -103,7 +103,7 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
         return np.asarray(np.append(values, np.nan)[place])
 
     columns: dict[str, Any] = {
-        "rank": place + 1 if (place >= 0).all() else result.ranking[chosen],
+        "rank": place + 1 if (place >= 0).all() else rank_features(result)[chosen],
         "name": np.array([encodable(result.name(k)) for k in chosen], dtype=object),
         "index": chosen,
         **{name: values[chosen] for name, values in result.annotations.items()},

@@ -15,8 +15,8 @@ from banditsis.core.arrays import Array
 #: Stands for the logarithm of 0 among the selected features; JSON has no infinity.
 LOG_OF_ZERO = -1e308
 #: Attributes of a result that are in its record, and those of its evidence.
-SUMMARY = ("n_rows", "n_features", "cells_read", "fraction_read", "cells_reread", "parameters", "notes")
-EVIDENCE = ("one_sided", "no_floor_reason", "no_interval_reason")
+SUMMARY = ("n_rows", "n_features", "cells_read", "fraction_read", "parameters", "notes")
+EVIDENCE = ("cells_reread", "one_sided", "no_floor_reason", "no_interval_reason")
 
 
 class Output:
@@ -66,7 +66,7 @@ def to_record(result: Any) -> dict[str, Any]:
         "rounds": [asdict(r) for r in result.rounds],
         "detection_floor": None if result.evidence.no_floor_reason else result.detection_floor(),
         "undecided": result.undecided.tolist(),
-        "bins": to_lists(result.bins),
+        "bins": to_lists(result.evidence.bins),
         **{name: getattr(result, name) for name in SUMMARY},
         **{name: getattr(result.evidence, name) for name in EVIDENCE},
         **vars(result.about),

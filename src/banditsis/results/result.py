@@ -23,14 +23,13 @@ from banditsis.results.evidence import (
     find_tested,
     has_pvalues,
     is_clear,
-    selection_mask,
     strength_of,
 )
 from banditsis.results.features import LEAKAGE, Features, describe_features, list_features
 from banditsis.results.output import Output
 from banditsis.statistics import STATISTICS
 from banditsis.statistics.base import Effects
-from banditsis.statistics.null_distributions import METHODS, adjust_pvalues, reject_nulls
+from banditsis.statistics.null_distributions import METHODS, reject_nulls
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,18 +68,9 @@ class ScreeningResult(Output):
     flags : dict of int to str
         Features that look like a mistake: "possible leakage" for what may be made from the response, which is
         not counted as clearly associated; see :doc:`/tables`.
-    cells_reread : int
-        Cells that were read again to check small p-values or to compute correlations among candidates.
-    bins : dict of str to ndarray
-        Columns of a table with a row for each bin of the selected features, for statistics such as "chi2":
-        index of the feature, whether the bin is that of missing cells, where it begins (included) and ends
-        (NaN if it has no end), rows of each class, and its weight of evidence if there are two classes.
-    near_duplicates : dict of int to ndarray of int
-        For a selected feature, the candidates with \|r\| > 0.95 that it stands for.
-    correlation : ndarray of shape (selected, selected) or None
-        Correlations among the selected features; None if they were not computed.
     evidence : Evidence
-        What floors, intervals and p-values are computed from, and why there are none.
+        What floors, intervals and p-values are computed from, and why there are none; correlations among the
+        selected features; their bins.
     about : About
         The response, where the data came from, and when and with what the run was made.
 
@@ -113,10 +103,6 @@ class ScreeningResult(Output):
     annotations: Mapping[str, Array] = field(default_factory=dict)
     undecided: Indices = field(default_factory=lambda: np.arange(0))
     flags: Mapping[int, str] = field(default_factory=dict)
-    cells_reread: int = 0
-    bins: Mapping[str, Array] = field(default_factory=dict)
-    near_duplicates: Mapping[int, Indices] = field(default_factory=dict)
-    correlation: Floats | None = None
     evidence: Evidence = field(default_factory=Evidence)
     about: About = field(default_factory=About)
 
@@ -129,20 +115,6 @@ class ScreeningResult(Output):
     def fraction_read(self) -> float:
         """Cells read, as a fraction of all cells."""
         return self.cells_read / (self.n_rows * self.n_features)
-
-    @property
-    def seconds(self) -> float:
-        """Duration of all rounds."""
-        return sum(r.seconds for r in self.rounds)
-
-    @cached_property
-    def ranking(self) -> Indices:
-        """Rank of every feature, from 1: by the last round it survived, then by score."""
-        order = np.lexsort((-strength_of(self), -self.last_round.astype(np.intp), ~selection_mask(self)))
-        ranks = np.empty(self.n_features, dtype=np.intp)
-        ranks[order] = np.arange(1, self.n_features + 1)
-        ranks[self.selected] = np.arange(1, len(self.selected) + 1)
-        return ranks
 
     def name(self, feature: int) -> str:
         """Name of a feature."""
@@ -187,14 +159,10 @@ class ScreeningResult(Output):
         Two-sided, or one-sided for statistics such as "chatterjee" for which only large scores indicate
         association. A constant feature has p-value 1. Small p-values of skewed or heavy-tailed data are
         corrected, for which the features are read again; those of features that were not selected are NaN
-        unless ``pvalues=True``. For multiple testing, see :attr:`adjusted_pvalues` and :meth:`select`.
+        unless ``pvalues=True``. For multiple testing, see :meth:`select`; the table of :meth:`to_frame`
+        also has adjusted p-values.
         """
         return np.power(10.0, self.log10_pvalues)
-
-    @property
-    def adjusted_pvalues(self) -> Floats:
-        """Adjusted p-values: the smallest ``fdr`` at which :meth:`select` returns a feature, or NaN."""
-        return np.power(10.0, adjust_pvalues(self.log10_pvalues))
 
     @property
     def genomic_inflation(self) -> float:
@@ -344,7 +312,7 @@ class ScreeningResult(Output):
         cells = f"{self.cells_read:,} of {self.n_rows * self.n_features:,} cells ({self.fraction_read:.2%})"
         above = [
             f"{len(self.selected):,} of {count(self.n_features, 'feature')} selected",
-            f"read {cells} in {format_duration(self.seconds)}",
+            f"read {cells} in {format_duration(sum(r.seconds for r in self.rounds))}",
         ]
         below = (wrap(printable(line), LINE_WIDTH, 2) for line in lines if line)
         return "\n".join([*above, rounds_table(self.rounds), *below])
@@ -362,12 +330,11 @@ def keep_significant(result: ScreeningResult, fdr: float) -> ScreeningResult:
         evidence=replace(
             result.evidence.take(kept),
             n_candidates=len(result.selected),
+            near_duplicates={k: v for k, v in result.evidence.near_duplicates.items() if k in left},
             no_floor_reason=result.evidence.no_floor_reason or "features were selected by p-value",
         ),
         effects=None if result.effects is None else result.effects.take(kept),
         flags={k: flag for k, flag in result.flags.items() if k in left or flag == LEAKAGE},
-        near_duplicates={k: group for k, group in result.near_duplicates.items() if k in left},
-        correlation=None if result.correlation is None else result.correlation[np.ix_(kept, kept)],
         rounds=(*result.rounds[:-1], replace(result.rounds[-1], n_kept=len(selected), cutoff=weakest)),
         parameters={**result.parameters, "fdr": fdr},
     )

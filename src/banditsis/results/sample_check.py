@@ -9,6 +9,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.plans import excess_inflation, sampling_variance
+from banditsis.results.evidence import rank_features
 from banditsis.results.result import ScreeningResult
 
 
@@ -79,7 +80,7 @@ class SampleCheck:
             "score": self.found.scores[best],
             "associated": np.isin(best, self.associated),
             "sample_score": self.sample.scores[best],
-            "sample_rank": self.sample.ranking[best],
+            "sample_rank": rank_features(self.sample)[best],
             "kept": self.kept,
             "chance": self.chances(best),
         }

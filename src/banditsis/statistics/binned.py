@@ -215,7 +215,7 @@ class InformationValue(BinnedStatistic):
 
     The second class is the label that sorts last, such as 1 or "yes". In a bin without one of the classes,
     0.5 is added to both counts. The weights of evidence of the selected features are in
-    :attr:`ScreeningResult.bins`. The population stability index is the same with two periods instead of
+    ``result.evidence.bins``. The population stability index is the same with two periods instead of
     classes.
 
     Parameters

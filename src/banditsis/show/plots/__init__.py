@@ -9,7 +9,7 @@ import numpy as np
 from banditsis.core.arrays import Floats, Indices
 from banditsis.core.formatting import format_share
 from banditsis.core.validation import check_choice
-from banditsis.results.evidence import is_exact, strength_of
+from banditsis.results.evidence import is_exact, rank_features, strength_of
 from banditsis.results.result import ScreeningResult
 from banditsis.show.plots.features import manhattan, qq, sample_check, scores
 from banditsis.show.style import RED, SKY, UNREAD, add_legend_below, new_axes, tidy
@@ -142,7 +142,7 @@ def _map_cells(result: ScreeningResult, ranked: bool, log: bool) -> tuple[Indice
     rows = np.array([0, *(r.n_rows for r in result.rounds), result.n_rows])
     grid = np.geomspace(1, p, MAX_COLUMNS) if log else np.linspace(0, p, min(p, MAX_COLUMNS) + 1)
     edges = np.unique(np.concatenate([[0, p], n_features if ranked else [], np.rint(grid)])).astype(np.intp)
-    order = np.argsort(result.ranking) if ranked else np.arange(p)
+    order = np.argsort(rank_features(result)) if ranked else np.arange(p)
     strength = np.fmax.reduceat(np.fmax(strength_of(result)[order], 0), edges[:-1])
     last_round = np.maximum.reduceat(result.last_round[order], edges[:-1])
     cells = np.where(np.arange(len(n_features))[:, None] <= last_round, strength, np.nan)

@@ -18,6 +18,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.formatting import printable
+from banditsis.results.evidence import rank_features
 from banditsis.results.features import Features, describe_features
 from banditsis.results.output import to_lists
 from banditsis.results.result import ScreeningResult
@@ -53,7 +54,7 @@ def _features_by_rank(result: ScreeningResult, max_listed: int) -> Indices:
     n_selected = len(result.selected)
     if n_selected >= max_listed:
         return result.selected[:max_listed]
-    rest = np.argsort(result.ranking)[n_selected:max_listed]
+    rest = np.argsort(rank_features(result))[n_selected:max_listed]
     return np.concatenate([result.selected, rest[~np.isnan(result.scores[rest])]])
 
 

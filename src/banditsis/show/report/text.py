@@ -90,7 +90,8 @@ def _list_distinct(values: Iterable[str]) -> str:
 def answer(result: ScreeningResult) -> str:
     """What was found, how much was read, what a sample could miss, and features that look like a mistake."""
     selected = f"{len(result.selected):,} of {count(result.n_features, 'feature')} selected"
-    cost = f"{selected} in {format_duration(result.seconds)}. {sentences.describe_run(result)}"
+    duration = format_duration(sum(r.seconds for r in result.rounds))
+    cost = f"{selected} in {duration}. {sentences.describe_run(result)}"
     flags = [f"Check {shorten(result.name(k), 60)}: {flag}." for k, flag in result.flags.items()]
     found = sentences.sentence(sentences.describe_answer(result))
     lines = [("answer", found), ("cost", cost), *(("warning", flag) for flag in flags)]
@@ -106,14 +107,14 @@ def findings(result: ScreeningResult) -> str:
 def redundancy(result: ScreeningResult) -> str:
     """Correlations among the selected features, and those left out, if redundant ones were."""
     paragraphs = []
-    if result.correlation is not None and len(result.selected) > 1:
-        r = np.abs(result.correlation[np.triu_indices(len(result.selected), 1)])
+    if result.evidence.correlation is not None and len(result.selected) > 1:
+        r = np.abs(result.evidence.correlation[np.triu_indices(len(result.selected), 1)])
         largest = (
             f"The mean |r| among the selected features is {r.mean():.2f}, and the largest {r.max():.2f}."
         )
         paragraphs.append(f"<p>{largest}</p>")
     left_out = []
-    for k, group in list(result.near_duplicates.items())[:MAX_GROUPS]:
+    for k, group in list(result.evidence.near_duplicates.items())[:MAX_GROUPS]:
         kept, *others = short_labels([result.name(j) for j in (k, *group[:MAX_NAMED])], 22)
         more = f" and {len(group) - MAX_NAMED:,} more" if len(group) > MAX_NAMED else ""
         left_out.append(f"{kept}: {', '.join(others)}{more}")
