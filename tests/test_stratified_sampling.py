@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from banditsis import BanditSIS, Plan, ScreeningResult, screen
 from banditsis.statistics import STATISTICS
-from banditsis.statistics.sample import SampleStatistic
+from banditsis.statistics.base import SampleStatistic
 
 N, P = 3000, 12
 MOMENTS = ("pearson", "anova", "logistic", "poisson", "cox")

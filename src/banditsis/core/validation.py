@@ -176,7 +176,7 @@ def check_guarantee_possible(statistic: Statistic, row_order: str) -> None:
 def check_pvalues(kind: Any, pvalues: object) -> None:
     """Check that a statistic has the p-values that are requested."""
     check_flag("pvalues", pvalues)
-    if pvalues and not kind.has_pvalues():
+    if pvalues and not kind.has_pvalues:
         raise ValueError(
             f"the null distribution of the statistic {kind.name!r} is not known: omit the p-values, or use a "
             "statistic that has them, such as 'spearman', 'kendall' or 'chatterjee'."

@@ -141,7 +141,7 @@ class CountState(State):
         """The scores of all features that are left."""
         lines = self._map_features(lambda part: self.statistic.evaluate(self.tables(part)))
         present = self._present(slice(None)) if self.statistic.pairwise else None
-        null = KnownPvalues(lines[1]) if self.statistic.returns_pvalues else None
+        null = KnownPvalues(lines[1]) if self.statistic.has_pvalues else None
         return Scored(lines[0], null, present)
 
     def take(self, positions: Indices) -> CountState:

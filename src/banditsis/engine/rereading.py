@@ -15,7 +15,7 @@ from banditsis.engine.state import Positions, Scored, State
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Effects, find_effects
 from banditsis.statistics.covariates import CovariateError
-from banditsis.statistics.null_distributions import KnownPvalues, NormalNull, NullDistribution
+from banditsis.statistics.null_distributions import KnownPvalues, NullDistribution
 
 CELLS_IN_TILE, CELLS_IN_CHUNKS = 1 << 20, 1 << 23  # 8 MB a thread; 64 MB if chunks must be decoded
 CELLS_IN_STORED = 1 << 22  # stored cells of a sparse matrix
@@ -42,8 +42,8 @@ class RereadState(State):
     ) -> RereadState:
         """No scores yet."""
         columns = np.arange(source.shape[1]) if columns is None else columns
-        others = (statistic.returns_null_scale, statistic.returns_pvalues, statistic.returns_effect_factor)
-        lines = np.zeros((1 + sum(others), statistic.n_responses, len(columns)))
+        n_lines = 1 + statistic.returns_pvalues + statistic.returns_effect_factor
+        lines = np.zeros((n_lines, statistic.n_responses, len(columns)))
         present = np.zeros(len(columns)) if statistic.pairwise else None
         return cls(source, statistic, strata, columns, lines, present)
 
@@ -133,8 +133,8 @@ class RereadState(State):
             return lines
         reduction = np.sqrt(len(x) / n_read)
         lines[0] *= reduction
-        if not statistic.returns_pvalues:
-            lines[1:] /= reduction
+        if statistic.returns_effect_factor:
+            lines[-1] /= reduction
         return lines
 
     def find_nonfinite(self) -> Indices:
@@ -153,8 +153,6 @@ class RereadState(State):
     def _null_distribution(self, lines: Floats, present: Floats | None) -> NullDistribution | None:
         if self.statistic.returns_pvalues:
             return KnownPvalues(lines[1])
-        if self.statistic.returns_null_scale:
-            return NormalNull(lines[1], two_sided=not self.statistic.one_sided)
         known: NullDistribution | None = self.statistic.null_distribution(self.prepared, self.n_read, present)
         return known
 

@@ -140,7 +140,7 @@ class ScreeningResult(Output):
                 raise ValueError(f"no p-values: {self.evidence.no_pvalues_reason}.")
             name = str(self.parameters.get("statistic", "pearson"))
             kind = STATISTICS.get(name)
-            if null is None and (kind is None or not kind.has_pvalues()):
+            if null is None and (kind is None or not kind.has_pvalues):
                 raise ValueError(f"no p-values: the null distribution of {name!r} is not known.")
             raise ValueError(
                 "p-values were not computed: set pvalues=True (--pvalues), which reads all rows of the "

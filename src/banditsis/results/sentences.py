@@ -52,7 +52,7 @@ def describe_answer(result: ScreeningResult) -> str:
         parts = ["no feature was selected"]
     elif clear is None:
         kind = STATISTICS.get(str(result.parameters.get("statistic")))
-        can_test = kind is not None and kind.has_pvalues() and result.evidence.no_pvalues_reason is None
+        can_test = kind is not None and kind.has_pvalues and result.evidence.no_pvalues_reason is None
         can_tell = can_test and not result.parameters.get("pvalues")
         option = "--pvalues" if result.about.command else "pvalues=True"
         how = f": set {option} to test them" if can_tell else ""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TypeAlias, cast
 
 from banditsis.core.validation import check_choice
-from banditsis.statistics.base import Statistic
+from banditsis.statistics.base import SampleStatistic, Statistic
 from banditsis.statistics.binned import BinnedStatistic, Chi2, InformationValue, MutualInformation
 from banditsis.statistics.cox import Cox
-from banditsis.statistics.dependence import Distance
+from banditsis.statistics.dependence import Chatterjee, Distance, Kendall, Spearman
 from banditsis.statistics.families import Anova, Pearson
 from banditsis.statistics.glm import Logistic, Poisson
 from banditsis.statistics.linear import LinearStatistic
-from banditsis.statistics.rank_correlations import Chatterjee, Kendall, Spearman
-from banditsis.statistics.sample import SampleStatistic
 from banditsis.statistics.weights import Weights
 from banditsis.statistics.wilcoxon import Wilcoxon
 

@@ -1,12 +1,10 @@
-"""Base class of the statistics, of which there are two kinds.
+"""The base classes of statistics, and what they share: class labels, effect sizes, error messages.
 
 A *linear statistic* (correlation, analysis of variance, score tests) is a function of sums over rows, see
 :mod:`banditsis.statistics.linear`. Sums over disjoint sets of rows can be added, so each round reads only its
-new rows. It works on the responses and never sees a feature: a source multiplies its cells by
-:class:`~banditsis.statistics.weights.Weights`, and does not know what is scored.
-
-A *sample statistic* (ranks, distances) needs the values themselves: it scores a block of cells directly, and
-each round rereads all rows read so far, see :mod:`banditsis.statistics.sample`.
+new rows. A *binned statistic* is a function of counts, which can be added too, see
+:mod:`banditsis.statistics.binned`. A *sample statistic* (ranks, distances) needs the values themselves: it
+scores a block of cells directly, and each round rereads all rows read so far.
 """
 
 from __future__ import annotations
@@ -37,10 +35,10 @@ class Statistic(ABC):
     """A measure of association that is bound to one or several responses."""
 
     name: str
-    #: Whether each round rereads all rows read so far, not only its new rows.
-    rereads: ClassVar[bool] = False
     #: Parameters of the constructor, recorded in the result.
     settings: Mapping[str, Any] = {}
+    #: Whether each round rereads all rows read so far, not only its new rows.
+    rereads: ClassVar[bool] = False
     #: Whether only large positive scores indicate association; otherwise large absolute scores do.
     one_sided: ClassVar[bool] = False
     #: Whether the response holds class labels instead of numbers.
@@ -52,6 +50,8 @@ class Statistic(ABC):
     #: Whether absolute scores are those of Pearson's correlation, whose sampling distribution is known.
     is_correlation: ClassVar[bool] = False
 
+    #: Whether p-values are known.
+    has_pvalues: ClassVar[bool] = True
     #: Why p-values of some features are not known; None if they are for all.
     unknown_pvalues: str | None = None
     #: Why small p-values are not checked although they assume normal data.
@@ -88,11 +88,6 @@ class Statistic(ABC):
     def unpack(cls, y: Any) -> Any:
         """Convert the user's response to a form that can be validated."""
         return y
-
-    @classmethod
-    def has_pvalues(cls) -> bool:
-        """Whether the null distribution of the scores is known."""
-        return True
 
     def given(self, covariates: Covariates | None, sample_weight: Floats | None) -> Self:
         """The statistic given covariates, over rows with weights."""
@@ -180,6 +175,90 @@ class Statistic(ABC):
         other = copy(self)
         other.__dict__.update(attributes)
         return other
+
+
+class SampleStatistic(Statistic):
+    """A statistic that needs the values themselves, such as their ranks.
+
+    A subclass has a ``name``, ``prepare``, which processes the response once in each round, and
+    ``score_block``. Parameters belong to its constructor; an object can be passed as ``statistic`` instead of
+    a name. The engine takes care of rows, columns, threads and missing values.
+    """
+
+    rereads = True
+    has_pvalues = False
+    #: Whether ``score_block`` returns a second line, the decimal logarithm of the p-value of each score.
+    returns_pvalues: ClassVar[bool] = False
+    #: Whether ``score_stored`` scores the stored cells of a sparse matrix, of which the others are 0.
+    reads_stored: ClassVar[bool] = False
+    #: Whether several responses are scored together: lines of ``score_block`` are then responses × columns.
+    shares_pass: bool = False
+    #: Whether its last line is the factor that turns each score into an effect size; 0 if there is none.
+    returns_effect_factor: ClassVar[bool] = False
+    #: Class labels of each response, if it has classes.
+    labels: list[Array] | None = None
+
+    @abstractmethod
+    def prepare(self, y: Floats) -> Any:
+        """Compute whatever scores need from the response: at least 3 finite values, not all equal.
+
+        Class labels are passed as the numbers 0, 1, ... in the order of the labels.
+        """
+
+    def prepare_weighted(self, y: Floats, weights: Floats) -> Any:
+        """As ``prepare``, for rows with sampling weights; only called if there are ``row_sizes``."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def score_block(self, block: Floats, prepared: Any) -> Floats:
+        """Signed scores of the columns of a block; ``prepared`` comes from ``prepare`` for the same rows.
+
+        The block is finite and may be overwritten; its columns are contiguous. A constant column scores 0.
+        """
+
+    def score_stored(self, cells: Any, prepared: Any) -> Floats:
+        """As ``score_block``, of :class:`~banditsis.sources.base.StoredCells`; only if ``reads_stored``."""
+        raise NotImplementedError
+
+    def null_distribution(
+        self, prepared: Any, n_rows: int, present: Floats | None
+    ) -> NullDistribution | None:
+        """Distribution of the scores of features without association, or None if it is not known.
+
+        Not called if the statistic returns p-values. ``present`` is the number of the ``n_rows`` rows in
+        which each feature is present, by whose square root scores were reduced; None if none is missing.
+        """
+        return None
+
+    def rank_parts(self, rows: Rows, linear: bool) -> ScoreParts:
+        """The first response of a rank correlation, linear in the ranks of the feature or nearly so."""
+        return ScoreParts(self.response(rows)[:, None], ranks=True, linear=linear)
+
+    def bind(self, y: Array, pairwise: bool) -> Self:
+        """Validate the responses and copy the statistic for them."""
+        if y.dtype.kind in "OUS" and not self.by_class:
+            raise ValueError(
+                f"statistic {self.name!r} needs a numeric response, got labels; use 'anova' or 'chi2' for "
+                "classes."
+            )
+        labels = check_classes(self.name, y) if self.by_class or y.dtype.kind == "b" else None
+        return self.copy_with(y=y, pairwise=pairwise, labels=labels)
+
+    def constant_responses(self, rows: Rows) -> list[int]:
+        return [k for k in range(self.n_responses) if not self.can_rank(self.response(rows, k))]
+
+    def subset(self, responses: Sequence[int]) -> Self:
+        labels = None if self.labels is None else [self.labels[k] for k in responses]
+        return self.copy_with(y=self.y[:, list(responses)], labels=labels)
+
+    def can_rank(self, y: Floats) -> bool:
+        """Whether these values of the response allow a ranking of features."""
+        return bool(y.min() < y.max())
+
+    def response(self, rows: Rows, response: int = 0) -> Floats:
+        """Values of a response in some rows; class labels as numbers."""
+        y = self.y[rows, response]
+        return np.asarray(y if self.labels is None else np.searchsorted(self.labels[response], y), np.float64)
 
 
 class Effects(NamedTuple):

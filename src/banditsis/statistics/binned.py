@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,10 +40,8 @@ class BinnedStatistic(Statistic):
     """
 
     one_sided = True
-    #: Whether a numeric response with many values is cut into classes.
-    cuts_numbers: ClassVar[bool] = True
     #: Whether ``evaluate`` returns a second line, the decimal logarithms of p-values.
-    returns_pvalues: ClassVar[bool] = False
+    has_pvalues = False
     #: Labels of the classes of each response, and the number of the class of each row, shape (n, q).
     labels: list[Array]
     codes: Array
@@ -54,10 +52,6 @@ class BinnedStatistic(Statistic):
     def __init__(self, n_bins: int = 10) -> None:
         self.n_bins = check_integer("n_bins", n_bins, 2, MAX_BINS)
         self.settings = {"n_bins": n_bins}
-
-    @classmethod
-    def has_pvalues(cls) -> bool:
-        return cls.returns_pvalues
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         """Copy the statistic for some responses, which are cut into classes."""
@@ -76,7 +70,7 @@ class BinnedStatistic(Statistic):
         if len(values) < 2:
             one = f"got one class{which}: {show(values[0])}."
             raise ValueError(f"statistic {self.name!r} needs at least two classes, {one}")
-        if len(values) <= MAX_VALUES or not self.cuts_numbers:
+        if len(values) <= MAX_VALUES or self.by_class:
             return values, codes.ravel(), ""
         edges = np.full((kernels.bins.UNROLLED, 1), np.nan)
         ordered = np.sort(y.astype(np.float64), axis=0)
@@ -172,7 +166,7 @@ class Chi2(BinnedStatistic):
     """
 
     name = "chi2"
-    returns_pvalues = True
+    has_pvalues = True
     unknown_pvalues = (
         f"some expected counts are below {MIN_EXPECTED}, or {MIN_EXPECTED_OF_TWO} with two degrees of "
         "freedom, for which the χ² distribution is not accurate"
@@ -239,7 +233,6 @@ class InformationValue(BinnedStatistic):
 
     name = "information_value"
     by_class = True
-    cuts_numbers = False
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         bound = super().bind(y, pairwise)

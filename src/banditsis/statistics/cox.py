@@ -10,12 +10,11 @@ import numpy as np
 
 from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices, Rows, ratio
-from banditsis.statistics.base import RowSizes
+from banditsis.statistics.base import RowSizes, SampleStatistic
 from banditsis.statistics.covariates import CovariateError, whiten
 from banditsis.statistics.glm import maximise
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
-from banditsis.statistics.sample import SampleStatistic
 
 TOLERANCE = 1e-12
 #: The likelihood is taken to have no maximum if the log risks of the covariates differ by more.
@@ -62,6 +61,7 @@ class Cox(SampleStatistic):
     name = "cox"
     n_columns = 2
     adjusts = True
+    has_pvalues = True
     returns_effect_factor = True
 
     @classmethod

@@ -146,8 +146,6 @@ class NormalNull(NullDistribution):
     ----------
     scale : float or ndarray
         Factor that makes scores standard normal: z = scale × score.
-    two_sided : bool
-        Whether both signs count. Otherwise p = Φ(-z), and 1 if the scale is 0.
 
     Examples
     --------
@@ -157,19 +155,14 @@ class NormalNull(NullDistribution):
     """
 
     scale: float | Floats
-    two_sided: bool = True
 
     def standard_errors(self, scores: Floats) -> Floats:
         scale = np.broadcast_to(self.scale, scores.shape)
         return 1 / np.where(scale > 0, scale, np.nan)
 
     def log10_pvalues(self, scores: Floats) -> Floats:
-        z = scores * self.scale
-        if self.two_sided:
-            log = np.minimum(np.log(2) + special.log_ndtr(-np.abs(z)), 0.0)
-        else:
-            log = np.where(np.equal(self.scale, 0.0), 0.0, special.log_ndtr(-z))
-        return np.asarray(log / np.log(10))
+        log = np.log(2) + special.log_ndtr(-np.abs(scores * self.scale))
+        return np.asarray(np.minimum(log, 0.0) / np.log(10))
 
 
 @dataclass(frozen=True, eq=False)

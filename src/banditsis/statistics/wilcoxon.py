@@ -11,8 +11,7 @@ import numpy as np
 
 from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Rows, StoredCells, ratio, special
-from banditsis.statistics.base import RowSizes, show
-from banditsis.statistics.sample import SampleStatistic
+from banditsis.statistics.base import RowSizes, SampleStatistic, show
 
 #: Without ties, p-values are exact if a class or what it is compared with has at most so many rows.
 MAX_EXACT = 8
@@ -102,7 +101,7 @@ class Wilcoxon(SampleStatistic):
 
     name = "wilcoxon"
     by_class = True
-    returns_pvalues = True
+    has_pvalues = returns_pvalues = True
     reads_stored = True
     shares_pass = True
     unknown_pvalues = (
@@ -180,12 +179,9 @@ class Wilcoxon(SampleStatistic):
         )
 
     def prepare(self, y: Floats) -> Comparison:
-        return self._compare(y, None)
+        return self.prepare_weighted(y, None)
 
-    def prepare_weighted(self, y: Floats, weights: Floats) -> Comparison:
-        return self._compare(y, weights)
-
-    def _compare(self, y: Floats, weights: Floats | None) -> Comparison:
+    def prepare_weighted(self, y: Floats, weights: Floats | None) -> Comparison:
         assert self.labels is not None
         (labels,) = self.labels
         reference = -1 if self.reference is None else int(np.searchsorted(labels, self.reference))
