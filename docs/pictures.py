@@ -20,7 +20,7 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
 from browser import Browser, find_chromium  # noqa: E402
 
-PLOTS = ("scores", "manhattan", "reading_map")  # in the order on the page
+PLOTS = ("scores", "manhattan")  # in the order on the page
 READ, UNREAD, KEPT = "#0072b2", "#e8eaed", "#d55e00"
 
 

@@ -16,14 +16,13 @@ from banditsis.datasets import make_m1
 from banditsis.plans import Plan
 from banditsis.results.evidence import selection_mask
 from banditsis.results.result import ScreeningResult
-from banditsis.show.plots import reading_map
-from banditsis.show.style import BLUE, UNREAD
+from banditsis.show.style import BLUE
 from paper import output
 from paper.replications import Options, Row, write_rows
 from paper.simulations import run_plan
 
 N_ROWS, N_FEATURES, N_ACTIVE, ALPHA = 50, 20, 3, 0.5
-READ_BEFORE, READ_NOW = "#dbe4ea", "#a6d3ef"
+READ_BEFORE, READ_NOW, UNREAD = "#dbe4ea", "#a6d3ef", "#f4f4f4"
 DROPPED: dict[str, Any] = {"facecolor": "#b5b5b5e0"}
 DROPPED_NOW: dict[str, Any] = {"facecolor": "#b5b5b599", "edgecolor": "#6f6f6f", "hatch": "////"}
 
@@ -80,13 +79,18 @@ def draw(results: list[ScreeningResult]) -> Figure:
 
 
 def _draw_round(axis: Any, result: ScreeningResult, k: int, largest: float) -> None:
-    """Draw the response on the left, the reading map on the right, and dropped features on top of it."""
+    """Draw the response on the left, the entries read on the right, and dropped features on top of them."""
     n, p = result.n_rows, result.n_features
     now = result.rounds[k]
     start = result.rounds[k - 1].n_rows if k else 0
-    mesh: Any = reading_map(result, axis, features="stored", scale="linear").collections[0]
-    mesh.set_clim(-0.14 * largest, largest)  # the same colours in all rounds
-    mesh.colorbar.remove()
+    rows_read = np.array([done.n_rows for done in result.rounds])[result.last_round]
+    entries = np.where(np.arange(n)[:, None] < rows_read, np.abs(result.scores), np.nan)
+    # The scale begins below 0 to skip the palest reds, which look like entries that were not read.
+    axis.pcolormesh(entries, cmap="Reds", vmin=-0.14 * largest, vmax=largest, rasterized=True)
+    axis.vlines(range(p + 1), 0, n, color="white", linewidth=0.4)
+    axis.hlines(range(n + 1), -2, p, color="white", linewidth=0.4)
+    axis.spines[:].set_visible(False)
+    axis.tick_params(length=0)
     response = [(0, start, READ_BEFORE), (start, now.n_rows, READ_NOW), (now.n_rows, n, UNREAD)]
     for top, bottom, colour in response:
         axis.fill_between([-2, -1], top, bottom, linewidth=0, facecolor=colour)
@@ -94,7 +98,6 @@ def _draw_round(axis: Any, result: ScreeningResult, k: int, largest: float) -> N
     for dropped, style in ((~read_now, DROPPED), (read_now & ~selection_mask(result), DROPPED_NOW)):
         for j in np.flatnonzero(dropped):
             axis.fill_between([j, j + 1], 0, n, linewidth=0, **style)
-    axis.hlines(range(n + 1), -2, -1, color="white", linewidth=0.4)
     for left, right in ((-2, -1), (0, p)):
         box = [left, right, right, left, left], [start, start, now.n_rows, now.n_rows, start]
         axis.plot(*box, color=BLUE, lw=1.6)
@@ -102,7 +105,7 @@ def _draw_round(axis: Any, result: ScreeningResult, k: int, largest: float) -> N
         f"round {k + 1}\n$n_{k + 1}$ = {now.n_rows} rows\n{now.n_features} → {now.n_kept} features",
         fontsize=10,
     )
-    axis.set(xlabel="", ylabel="", xlim=(-2, p), facecolor="none")
+    axis.set(xlim=(-2, p), ylim=(n, 0), facecolor="none")
     axis.fill_between([0, p], now.n_rows, n, linewidth=0, facecolor=UNREAD, zorder=0)
     axis.set_xticks([-1.5, 0.5, p - 0.5], ["y", "$X_1$", f"$X_{{{p}}}$"])
     axis.set_yticks([1, n // 2, n])

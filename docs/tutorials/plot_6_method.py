@@ -19,7 +19,7 @@ The data are simulated, so the truth is known.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from banditsis import SIS, BanditSIS, Plan, plots, screen
+from banditsis import SIS, BanditSIS, Plan, screen
 
 
 def simulate(n, p, correlations, rng):
@@ -44,15 +44,8 @@ print(f"associated features kept: {np.isin(np.arange(10), result.selected).sum()
 # %%
 # Each round reads new rows of the remaining features, adds them to a few sums per feature,
 # computes the correlations over all rows so far, and keeps the best. The cutoff is the smallest
-# correlation that was kept.
-#
-# The picture shows the cells that were read. The first round reads few rows of all features, the
-# last one more rows of few features. Both axes are logarithmic: on linear axes the coloured area
-# would be hard to see.
-
-fig, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-plots.reading_map(result, axes)
-plt.show()
+# correlation that was kept. The first round reads few rows of all features, the last one more rows
+# of few features.
 
 # %%
 # Why so few rows are enough
@@ -76,7 +69,7 @@ for k, (n_rows, n_keep) in enumerate(plan.steps):
 # grey band is where 95% of the features without association would be, :math:`\pm 1.96/\sqrt m`. A
 # line ends when its feature is dropped.
 
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 1
 rows = [step.n_rows for step in plan.steps]
 band = 1.96 / np.sqrt(rows)
 fig, axes = plt.subplots(figsize=(6, 4.4), layout="constrained")

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from banditsis import Plan, ScreeningResult, plots, screen
-from banditsis.results.evidence import Evidence, Round, rank_features
+from banditsis.results.evidence import Evidence, Round
 
 mpl.use("Agg")
 rng = np.random.default_rng(5)
@@ -51,17 +51,6 @@ def drawn(axes):
     """Whether the figure can be drawn (invalid text fails here) and its axes have room."""
     axes.figure.draw_without_rendering()
     return axes.get_position().width > 0.1 and axes.get_position().height > 0.1
-
-
-def test_funnel(result):
-    axes = plots.funnel(result)
-    widths = [bar.get_width() for bar in axes.patches]
-    assert widths == [80, *(r.n_kept for r in result.rounds)]
-    (line,) = axes.lines
-    assert list(line.get_xdata()) == [r.n_rows for r in result.rounds]
-    assert list(line.get_ydata()) == list(range(1, len(result.rounds) + 1))
-    assert f"detection floor: {result.detection_floor():.3g} (95%)" in axes.get_title()
-    assert [text.get_text() for text in axes.texts] == [f"{round(width):,}" for width in widths]
 
 
 def marks(axes, label):
@@ -108,7 +97,6 @@ def test_two_hundred_features_are_readable():
 def test_statistics_without_intervals_or_floor():
     classes = np.digitize(Y, [-1, 1])
     result = screen(X, classes, Plan.paper(3000, 80, 6), statistic="anova", random_state=0)
-    assert "not available" in plots.funnel(result).get_title()
     axes = plots.scores(result)
     assert not axes.collections
     assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"] == [
@@ -116,32 +104,6 @@ def test_statistics_without_intervals_or_floor():
     ]
     assert axes.get_xlabel() == "score (anova)"
     np.testing.assert_array_equal(marks(axes, "score").get_xdata(), result.scores[result.selected])
-
-
-def test_reading_map_shows_what_was_read(result):
-    """Compares each cell, for both orders of the features and both scales."""
-    for order, scale in (("ranked", "log"), ("ranked", "linear"), ("stored", "linear"), ("stored", "log")):
-        axes = plots.reading_map(result, features=order, scale=scale)
-        mesh = axes.collections[0]
-        columns, rows = mesh.get_coordinates()[0, :, 0], mesh.get_coordinates()[:, 0, 1]
-        cells = np.ma.filled(mesh.get_array(), np.nan)
-        features = np.argsort(rank_features(result)) if order == "ranked" else np.arange(80)
-        at = np.searchsorted(columns, np.arange(80), side="right") - 1
-        if scale == "linear":
-            assert len(columns) == 81
-            np.testing.assert_array_equal(cells[0, at], np.abs(result.scores[features]))
-        for band in range(len(rows) - 1):
-            read = rows[band] < np.array([r.n_rows for r in result.rounds])[result.last_round[features]]
-            if order == "ranked" or scale == "linear":
-                np.testing.assert_array_equal(~np.isnan(cells[band, at]), read)
-        grid = mesh.get_coordinates()
-        sizes = np.outer(np.diff(grid[:, 0, 1]), np.diff(grid[0, :, 0]))
-        if scale == "linear":
-            assert sizes[~np.isnan(cells)].sum() == result.cells_read
-    assert plots.reading_map(result).get_xscale() == "linear"
-    assert plots.reading_map(random_result(5, 10)).get_yscale() == "symlog"
-    with pytest.raises(ValueError, match="scale must be"):
-        plots.reading_map(result, scale="cubic")
 
 
 def test_manhattan(result):
@@ -176,7 +138,6 @@ def test_manhattan(result):
 def test_titles(result):
     assert plots.scores(result).get_title().startswith("6 selected features\n2 of 6 clearly associated")
     assert plots.scores(result, max_features=4).get_title().startswith("the best 4 of 6")
-    assert "detection floor" in plots.funnel(result).get_title()
 
 
 def linked_result():
@@ -240,13 +201,11 @@ def test_inflation_without_constant_features():
 def test_any_size(n_rounds, n_selected):
     result = random_result(n_rounds, n_selected)
     mine = plt.subplots(layout="constrained")[1]  # axes of the caller
-    for draw in (plots.manhattan, plots.funnel, plots.scores, plots.reading_map):
+    for draw in (plots.manhattan, plots.scores):
         assert draw(result, mine) is mine
-    for axes in (plots.scores(result), plots.funnel(result), plots.reading_map(result)):
-        assert drawn(axes)
-        width, height = axes.figure.get_size_inches()
-        assert width < 16
-        assert height < 16
+    axes = plots.scores(result)
+    assert drawn(axes)
+    assert max(axes.figure.get_size_inches()) < 16
 
 
 def test_without_matplotlib(result, monkeypatch):

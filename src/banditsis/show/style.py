@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 GREY, PALE = "#8a939e", "#d5dae0"
-UNREAD = "#f4f4f4"
 
 
 def evidence_labels(result: ScreeningResult) -> dict[str, str]:

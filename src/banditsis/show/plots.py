@@ -1,4 +1,4 @@
-"""Plots of features: their scores, and how strongly they are associated."""
+"""Plots of the features of a result, which draw on Matplotlib Axes and return them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from banditsis.show.style import BLUE, GREY, PALE, RED, SKY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+__all__ = ["manhattan", "qq", "sample_check", "scores"]
 
 #: Marks of features, by what is known about them.
 MARKS: dict[str, dict[str, Any]] = {
