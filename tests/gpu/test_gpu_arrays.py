@@ -11,7 +11,7 @@ from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, Plan, open_sou
 from banditsis.core.parallel import Workers  # noqa: E402
 from banditsis.sources.base import SumContext  # noqa: E402
 from banditsis.sources.gpu import GpuSource  # noqa: E402
-from banditsis.statistics.weights import Weights  # noqa: E402
+from banditsis.statistics.moments import Weights  # noqa: E402
 from source_promises import (  # noqa: E402, F401 - the tests of sources are run here
     GAPS,
     NAMES,

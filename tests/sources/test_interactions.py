@@ -13,7 +13,7 @@ from banditsis.core.arrays import spread
 from banditsis.core.parallel import Workers
 from banditsis.sources.base import PILOT_ROWS, SumContext
 from banditsis.sources.views import RowSubset
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 N, M = 400, 70
 rng = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from banditsis import Plan, screen
 from banditsis.statistics.covariates import whiten
-from banditsis.statistics.moments import Elimination
+from banditsis.statistics.moments import eliminate, residuals
 
 rng = np.random.default_rng(5)
 N, P = 240, 8
@@ -99,7 +99,8 @@ def test_scores_and_pvalues(statistic, covariates, weights, cells, container):
 
 
 def test_a_gram_matrix_is_eliminated_and_whitened():
-    found = Elimination.start(np.array([[4.0], [2.0], [3.0]])).run(np.array([[1e-9], [1e-9]]))
-    assert found.pivots.ravel().tolist() == [4, 2]  # 3 - 2² / 4
-    assert found.residuals(np.array([[2.0], [1.5]])).ravel().tolist() == [2, 0.5]
+    pairs = np.array([[4.0], [2.0], [3.0]])
+    pivots = eliminate(pairs, np.array([[1e-9], [1e-9]]))
+    assert pivots.ravel().tolist() == [4, 2]  # 3 - 2² / 4
+    assert residuals(pairs, pivots, np.array([[2.0], [1.5]])).ravel().tolist() == [2, 0.5]
     assert whiten(np.diag([4.0, 0.0, 1.0])).shape == (2, 3)

@@ -220,7 +220,7 @@ class SumState(State):
         present = [self.statistic.present(part, columns) for part in (squared, sums)]
         totals = np.array([weights**2 @ self.counts]), np.array([self.n_read])
         counts = totals if present[0] is None else present
-        return informative_rows_of_sums(self.gram.squares(columns), *given, *counts)
+        return informative_rows_of_sums(self.gram.squares[columns], *given, *counts)
 
     def _rows_of_response(self, response: int) -> Floats:
         """Informative rows of a response, about the population and about all rows of the data."""

@@ -25,7 +25,7 @@ from banditsis.index.sketch import N_MOMENTS, WORD, Part, Sketch, make_blocks
 from banditsis.sources.base import Source, SumContext
 from banditsis.sources.blocks import BlockSource, shift_rows
 from banditsis.sources.memmap import MappedSource
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 BLOCK = 1 << 13  # rows that a worker of a cluster reads at least
 MAX_GAP = 1 << 16  # bytes between two ranges that are read, because another request would take longer

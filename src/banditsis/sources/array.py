@@ -38,7 +38,7 @@ from banditsis.sources.base import (
     summing_dtype,
 )
 from banditsis.sources.products import Strips, add_products, fits_kernels, flatten
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 CACHE_LINE = 64  # bytes
 MAX_SPARSITY = 3  # columns for each column that is needed up to which reading all of them is faster

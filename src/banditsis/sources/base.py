@@ -26,7 +26,7 @@ from banditsis.core.arrays import (
     to_columns,
 )
 from banditsis.core.parallel import Workers, map_in_threads
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 
 @dataclass(frozen=True)

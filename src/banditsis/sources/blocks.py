@@ -23,7 +23,7 @@ from banditsis.sources.base import (
     split_groups,
     summing_dtype,
 )
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 TILE_CELLS = 1 << 22  # 16 MB in float32
 MIN_RUN = 128  # mean length of runs of consecutive rows that are read as slices

@@ -21,7 +21,7 @@ from banditsis.sources.array import check_matrix, line_bytes
 from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SourceView, SumContext, split_groups
 from banditsis.sources.blocks import chunk_bytes, shift_rows, split_rows
 from banditsis.sources.views import ColumnSubset
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 #: Number of times that Dask runs a failed task again.
 RETRIES = 3

@@ -16,7 +16,7 @@ from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indi
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.memmap import raise_if_shorter
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 SAMPLES_AT_ONCE = 4 * 8192  # genotypes of one variant that a read of 8 KB returns
 #: Samples, and at most so many variants, that are decoded for a matrix product: a block for the cache.

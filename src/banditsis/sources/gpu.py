@@ -22,7 +22,7 @@ from banditsis.sources.base import (
     split_groups,
     summing_dtype,
 )
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 #: Names of the types of cells in CUDA, and how many cells a thread loads at once.
 CUDA_TYPES = {

@@ -14,7 +14,7 @@ from banditsis.core.validation import is_on_gpu, to_memory
 from banditsis.sources import pair_sums
 from banditsis.sources.array import check_matrix
 from banditsis.sources.base import PILOT_ROWS, Source, SumContext, pilot_rows, split_groups, summing_dtype
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 BYTES_PER_SECOND = 30e9  # converts seconds of arithmetic to bytes
 #: Cells of the columns that are held at once, and rows that a thread reads at once.

@@ -14,7 +14,7 @@ from banditsis import kernels
 from banditsis.core.arrays import Array, Columns, Floats, Indices, chunks
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.sources.base import Calibration
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 # The smallest variance of a product, as a share of its mean square, that unshifted sums can resolve.
 MIN_VARIANCE = {4: 5e-3, 8: 1e-5}

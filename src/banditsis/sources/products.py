@@ -9,7 +9,7 @@ import numpy as np
 from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices, chunks
 from banditsis.sources.base import split_groups
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 #: Columns of weights up to which one pass of a kernel is faster than matrix products.
 MAX_KERNEL_WEIGHTS = 24

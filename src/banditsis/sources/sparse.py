@@ -24,7 +24,7 @@ from banditsis.sources.base import (
 )
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.views import ColumnSubset
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 STORED_PER_TILE = 1 << 18  # stored cells
 MAX_PARTIAL_SUMS = 1 << 25  # that are held until they are added to the result, 256 MB

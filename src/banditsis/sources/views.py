@@ -10,7 +10,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows, StoredCells
 from banditsis.sources.base import Calibration, Source, SourceView, SumContext
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 
 
 class RowSubset(SourceView):

@@ -12,7 +12,7 @@ from banditsis.statistics.dependence import Chatterjee, Distance, Kendall, Spear
 from banditsis.statistics.families import Anova, Pearson
 from banditsis.statistics.glm import Logistic, Poisson
 from banditsis.statistics.linear import LinearStatistic
-from banditsis.statistics.weights import Weights
+from banditsis.statistics.moments import Weights
 from banditsis.statistics.wilcoxon import Wilcoxon
 
 STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic] | type[BinnedStatistic]] = {

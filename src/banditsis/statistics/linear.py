@@ -3,7 +3,7 @@
 What the responses ask is data (A, B, v): A is an intercept and the covariates, B the targets (the values of a
 response, indicators of its classes, residuals of a null model), and v the weights of rows (sample weights
 times the variances of a generalised linear model). A source multiplies its cells by these columns, see
-:mod:`banditsis.statistics.weights`. The sums give every score, effect size, null distribution and degree of
+:mod:`banditsis.statistics.moments`. The sums give every score, effect size, null distribution and degree of
 freedom, with and without covariates, weights and missing cells, see :mod:`banditsis.statistics.moments`. What
 differs between statistics is in :mod:`banditsis.statistics.families` and :mod:`banditsis.statistics.glm`.
 """
@@ -33,10 +33,9 @@ from banditsis.core.arrays import (
 from banditsis.core.parallel import map_in_threads
 from banditsis.statistics.base import RowSizes, Statistic, describe_response, is_mostly_missing
 from banditsis.statistics.covariates import CovariateError
-from banditsis.statistics.moments import SMALLEST_RESIDUAL, Gram, Layout, Moments
+from banditsis.statistics.moments import SMALLEST_RESIDUAL, Gram, Layout, Moments, WeightArrays, Weights
 from banditsis.statistics.null_distributions import NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts, are_like_normal
-from banditsis.statistics.weights import WeightArrays, Weights
 
 #: Cells of targets and covariates that stay in the cache, and rows that are worth a piece of their own.
 CELLS_AT_ONCE, MIN_ROWS_AT_ONCE = 1 << 16, 1 << 8

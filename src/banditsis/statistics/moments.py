@@ -1,20 +1,23 @@
-"""The Gram matrix of [A B z], and what is left of it given the design A.
+"""What sources add up, and the moments of residuals that follow from these sums.
 
 A row has the design ``A`` (an intercept, then the covariates), the targets ``B`` (what the responses ask) and
 a weight. The Gram matrix of [A B z], where z are the cells of a feature, consists of sums over rows: those of
-[A B] alone come from the response, those with z from the source. Eliminating A from it gives the products of
-the residuals, and least squares needs no more.
+[A B] alone come from the response, those with z from a source, which multiplies its cells by :class:`Weights`
+and does not know what is scored. Eliminating A gives the products of the residuals, and least squares needs
+no more.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.core.arrays import Floats, Indices, ratio
+from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, ratio, take
 from banditsis.core.parallel import map_in_threads
 
 #: A direction of the design is ignored if the rows in which a feature is present have a smaller share of its
@@ -23,6 +26,108 @@ SMALLEST_SHARE = 1e-11
 #: The design explains a target if a smaller share of its sum of squares is left.
 SMALLEST_RESIDUAL = 1e-10
 FEATURES_AT_ONCE = 1 << 12  # few enough for the cache
+#: ``linear`` of shape (rows, q), ``v`` of shape (rows,) or None, and ``presence`` of shape (rows, s) or None.
+WeightArrays: TypeAlias = "tuple[Floats, Floats | None, Floats | None]"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights by which a source multiplies the cells of some rows.
+
+    Let ``z`` be the cells of a feature, shifted by a constant (scores do not depend on the shift), and ``v``
+    the weights of the rows, 1 if none are given. The source computes these lines of sums over the rows, each
+    with one value per feature: ``Σ v·z``; ``Σ z·w`` for each column w of ``linear``; ``Σ v·z²``. With
+    ``presence``, missing values (NaN) are deleted pairwise, that is left out of all sums, and ``Σ u`` over
+    the rows in which the cell is present follows for each of its columns u. With ``fourth``, the last line is
+    ``Σ z⁴``, which is infinite or 0 if cells are beyond about 1e76 or 1e-76.
+
+    ``compute`` returns the arrays when they are first used, so a source takes the weights of a tile in the
+    thread that sums it. What a source has to know before takes no computation.
+
+    Examples
+    --------
+    >>> weights = Weights.of(np.array([[1.0], [2.0], [3.0]]))
+    >>> weights.part(slice(1, 3)).linear.tolist()
+    [[2.0], [3.0]]
+    """
+
+    #: the rows that the weights belong to, by position
+    rows: Rows
+    compute: Callable[[Rows], WeightArrays] | None
+    #: number of columns of ``linear``
+    n_linear: int
+    #: whether rows have weights ``v``
+    weighted: bool = False
+    #: number of columns of ``presence``; 0 for complete data
+    n_presence: int = 0
+    fourth: bool = False
+
+    @classmethod
+    def of(
+        cls, linear: Floats, v: Floats | None = None, presence: Floats | None = None, fourth: bool = False
+    ) -> Weights:
+        """Weights with these arrays."""
+        n_presence = 0 if presence is None else presence.shape[1]
+        weights = cls(slice(0, len(linear)), None, linear.shape[1], v is not None, n_presence, fourth)
+        vars(weights)["arrays"] = linear, v, presence
+        return weights
+
+    def part(self, positions: slice | Indices) -> Weights:
+        """Weights of the rows at some positions, which share the arrays if these are known."""
+        if "arrays" in vars(self):
+            linear, v, presence = (None if part is None else part[positions] for part in self.arrays)
+            assert linear is not None
+            return Weights.of(linear, v, presence, self.fourth)
+        if isinstance(positions, slice):
+            return replace(self, rows=take(self.rows, positions.start, positions.stop))
+        return replace(self, rows=as_indices(self.rows)[positions])
+
+    @property
+    def computed(self) -> Weights:
+        """The same weights, computed now: parts of them share the arrays."""
+        _ = self.arrays
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Arrays are sent to other processes, and not what computes them."""
+        return Weights.of, (*self.arrays, self.fourth)
+
+    @cached_property
+    def arrays(self) -> WeightArrays:
+        """``linear``, ``v`` and ``presence``."""
+        assert self.compute is not None  # or the arrays were given
+        return self.compute(self.rows)
+
+    linear = property(lambda self: self.arrays[0])
+    v = property(lambda self: self.arrays[1])
+    presence = property(lambda self: self.arrays[2])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is one linear weight, for complete data, and nothing else."""
+        return self.n_linear == 1 and not self.weighted and not self.n_presence
+
+    @property
+    def n_lines(self) -> int:
+        """Number of lines of the sums."""
+        return 2 + self.n_linear + self.n_presence + self.fourth
+
+    def padded(self, dtype: np.dtype, multiple: int = 1, along_rows: bool = True) -> Array:
+        """The row weights, the linear weights, and zeros up to a multiple of columns; transposed unless
+        ``along_rows``. Tiles with the same rows share the array.
+        """
+        key = dtype, multiple, along_rows
+        if key not in self._padded:
+            (linear, v, _), q = self.arrays, self.n_linear
+            n_columns = -(-(q + 1) // multiple) * multiple
+            columns = np.zeros((len(linear), n_columns), dtype, order="C" if along_rows else "F")
+            columns[:, 0], columns[:, 1 : q + 1] = 1 if v is None else v, linear
+            self._padded[key] = columns if along_rows else columns.T
+        return self._padded[key]
+
+    @cached_property
+    def _padded(self) -> dict[tuple[np.dtype, int, bool], Array]:
+        return {}
 
 
 class Layout(NamedTuple):
@@ -117,129 +222,75 @@ class Moments(NamedTuple):
 
     def between(self) -> tuple[Floats, Floats]:
         """The part of the squares that the targets explain, and their number of independent directions."""
-        least = SMALLEST_RESIDUAL * self.target_squares
-        elimination = Elimination.start(self.targets[triangle(len(least))]).run(least)
-        found = elimination.residuals(self.products)
-        return np.sum(found * (found / elimination.pivots), axis=0), elimination.rank
-
-
-class Elimination(NamedTuple):
-    """Gaussian elimination of variables, which leaves the Schur complement; each feature has a Gram matrix.
-
-    The last dimension are the features; it is 1 if the Gram matrix is the same for all of them.
-    """
-
-    #: Products of each variable with itself and those after it, given those before: upper triangles.
-    pairs: Floats
-    #: Squares of the variables given those before; infinite for variables that are ignored.
-    pivots: Floats
-
-    @classmethod
-    def start(cls, pairs: Floats) -> Elimination:
-        """Before the elimination, given the upper triangles of the Gram matrices."""
-        n_variables = (math.isqrt(8 * len(pairs) + 1) - 1) // 2
-        return cls(pairs.copy(), np.empty((n_variables, pairs.shape[1])))
-
-    @property
-    def rows(self) -> list[Floats]:
-        """The rows of the triangles."""
-        a = len(self.pivots)
-        return [self.pairs[k * a - k * (k - 1) // 2 :][: a - k] for k in range(a)]
-
-    @property
-    def rank(self) -> Floats:
-        """Number of variables that are not ignored."""
-        return np.asarray(np.isfinite(self.pivots).sum(axis=0, dtype=float))
-
-    def take(self, columns: Indices | slice) -> Elimination:
-        """The elimination for some features; the arrays are views if these are a slice."""
-        return Elimination(pick(self.pairs, columns), pick(self.pivots, columns))
-
-    def run(self, least: Floats) -> Elimination:
-        """Eliminate, in place; a variable is ignored if its square is not larger than ``least``."""
-        rows = self.rows
-        for k, row in enumerate(rows):
-            self.pivots[k] = np.where(row[0] > least[k], row[0], np.inf)
-            for i in range(1, len(row)):
-                rows[k + i] -= row[i] / self.pivots[k] * row[i:]
-        return self
-
-    def residuals(self, products: Floats) -> Floats:
-        """Products of each variable given those before, given the products of the variables themselves."""
-        left = products.copy()
-        for k, row in enumerate(self.rows):
-            for i in range(1, len(row)):
-                left[k + i] -= row[i] / self.pivots[k] * left[k]
-        return left
+        pairs = self.targets[triangle(len(self.targets))]
+        pivots = eliminate(pairs, SMALLEST_RESIDUAL * self.target_squares)
+        found = residuals(pairs, pivots, self.products)
+        return np.sum(found * (found / pivots), axis=0), rank(pivots)
 
 
 class Gram:
-    """The Gram matrix of [A B z], for all targets and features, given the sums and the summary of the rows.
+    """The Gram matrix of [A B z] without A, for all targets and features.
 
-    A feature depends on the design if its residual variance is a smaller share than the ``resolution``.
+    It is given by the sums and the summary of the rows. A feature depends on the design if its residual
+    variance is a smaller share than the ``resolution``.
     """
 
     def __init__(self, layout: Layout, sums: Floats, summary: Floats, resolution: float) -> None:
-        self.layout, self.sums, self.summary, self.resolution = layout, sums, summary, resolution
+        self.layout, self.sums = layout, sums
         self.n_read, self.total = float(summary[0]), layout.split(summary)[1:]
         presence = sums[layout.n_rows :]
         self.has_missing = layout.pairwise and bool((presence[0] != self.n_read).any())
         #: sums over the rows in which each feature is present
         self.present = layout.split(presence if self.has_missing else summary[:, None])
-
-    @cached_property
-    def eliminated(self) -> tuple[Elimination, Floats, Floats]:
-        """The elimination of A; its products with the features, and the squares of these that are left."""
-        a, sums = self.layout.n_design, self.sums
+        a, self.pairs = layout.n_design, self.present[1].copy()
         least = SMALLEST_SHARE * self.total[0][np.cumsum([0, *range(a, 1, -1)]), None]  # of the diagonal
-        elimination = Elimination.start(self.present[1])
-        features, squares = np.empty((a, sums.shape[1])), np.empty(sums.shape[1])
-        if not self.has_missing:
-            elimination.run(least)
+        if self.has_missing:
+            self.pivots = np.empty((a, sums.shape[1]))
+        else:
+            self.pivots = eliminate(self.pairs, least)
+            #: products of the targets with the design, each column of it given those before
+            self.crossed = residuals(self.pairs, self.pivots, self.present[2])
+        #: those of the features, and the residual sums of squares of these
+        self.features, self.squares = np.empty((a, sums.shape[1])), np.empty(sums.shape[1])
 
         def eliminate_some(start: int) -> None:
             piece = slice(start, start + FEATURES_AT_ONCE)
-            own = elimination.take(piece).run(least) if self.has_missing else elimination
-            found = own.residuals(sums[:a, piece])
-            features[:, piece] = found
-            found *= found / own.pivots
-            centred = sums[self.layout.squares, piece] - found[0]  # 0 for a constant feature
+            pairs = pick(self.pairs, piece)
+            if self.has_missing:
+                self.pivots[:, piece] = eliminate(pairs, least)
+            pivots = pick(self.pivots, piece)
+            found = residuals(pairs, pivots, sums[:a, piece])
+            self.features[:, piece] = found
+            found *= found / pivots
+            centred = sums[layout.squares, piece] - found[0]  # 0 for a constant feature
             left = centred - found[1:].sum(axis=0)
-            squares[piece] = np.where(left > self.resolution * np.maximum(centred, 0.0), left, 0.0)
+            self.squares[piece] = np.where(left > resolution * np.maximum(centred, 0.0), left, 0.0)
 
         map_in_threads(eliminate_some, range(0, sums.shape[1], FEATURES_AT_ONCE), 16)
-        return elimination, features, squares
-
-    @cached_property
-    def residual_targets(self) -> Floats:
-        """Products of all targets with the design, each column of it given those before; without gaps."""
-        return self.eliminated[0].residuals(self.present[2])
-
-    def squares(self, columns: Indices | slice) -> Floats:
-        """Residual sums of squares of some features."""
-        return self.eliminated[2][columns]
 
     def moments(self, targets: slice, columns: Indices | slice) -> Moments:
         """Moments of the residuals of some targets and some features."""
-        elimination, features, squares = self.eliminated
-        design, n_rows = elimination.take(columns), pick(self.present[0], columns)
-        _, _, crossed, own = self.present
+        n_rows, pairs, crossed, own = self.present
         crossed, own = pick(crossed[:, targets], columns), pick(own[targets], columns)
-        left = design.residuals(crossed) if self.has_missing else self.residual_targets[:, targets]
-        shares, given = left / design.pivots[:, None], self.sums[self.layout.n_design :][targets]
+        pivots = pick(self.pivots, columns)
+        if self.has_missing:
+            left = residuals(pick(self.pairs, columns), pivots, crossed)
+        else:
+            left = self.crossed[:, targets]
+        shares, given = left / pivots[:, None], self.sums[self.layout.n_design :][targets]
         gram = -contract(shares, left)
         np.einsum("ttp->tp", gram)[:] += own
         return Moments(
             n_read=self.n_read,
             means=self.total[1][0, targets] / self.total[0][0],
-            n_rows=n_rows,
-            rank=design.rank,
-            weight=pick(self.present[1][0], columns),
+            n_rows=pick(n_rows, columns),
+            rank=rank(pivots),
+            weight=pick(pairs[0], columns),
             target_sums=crossed[0],
             target_squares=own,
             targets=gram,
-            products=given[:, columns] - contract(shares, features[:, None, columns])[:, 0],
-            squares=squares[columns],
+            products=given[:, columns] - contract(shares, self.features[:, None, columns])[:, 0],
+            squares=self.squares[columns],
         )
 
     def inflation(self, strata: Floats, per_row: Floats, counts: Indices, columns: Indices | slice) -> Floats:
@@ -248,7 +299,7 @@ class Gram:
         ``strata`` are the sums of each stratum, ``per_row`` the share of the variance that each of its rows
         stands for, and ``counts`` its rows.
         """
-        layout, n = self.layout, float(counts.sum())
+        layout = self.layout
 
         def add_up(line: int) -> Floats:
             return np.asarray(np.einsum("h,hj->j", per_row, strata[:, line, columns]))
@@ -256,7 +307,42 @@ class Gram:
         mean = self.sums[0, columns] / np.maximum(pick(self.present[0], columns), 1.0)
         weight = add_up(layout.n_rows) if layout.pairwise else per_row @ counts
         squares = add_up(layout.squares) - mean * (2 * add_up(0) - mean * weight)
-        return ratio(n * squares, self.squares(columns))
+        return ratio(float(counts.sum()) * squares, self.squares[columns])
+
+
+def eliminate(pairs: Floats, least: Floats) -> Floats:
+    """Eliminate variables from Gram matrices, in place, and return their pivots, variables × features.
+
+    ``pairs`` are the upper triangles. Afterwards they hold the products of each variable with those after it,
+    given those before. A variable is ignored, with an infinite pivot, if its square is at most ``least``.
+    """
+    rows = triangle_rows(pairs)
+    pivots = np.empty((len(rows), pairs.shape[1]))
+    for k, row in enumerate(rows):
+        pivots[k] = np.where(row[0] > least[k], row[0], np.inf)
+        for i in range(1, len(row)):
+            rows[k + i] -= row[i] / pivots[k] * row[i:]
+    return pivots
+
+
+def residuals(pairs: Floats, pivots: Floats, products: Floats) -> Floats:
+    """Products of each variable given those before, given the products of the variables themselves."""
+    left = products.copy()
+    for k, row in enumerate(triangle_rows(pairs)):
+        for i in range(1, len(row)):
+            left[k + i] -= row[i] / pivots[k] * left[k]
+    return left
+
+
+def rank(pivots: Floats) -> Floats:
+    """Number of variables that are not ignored."""
+    return np.asarray(np.isfinite(pivots).sum(axis=0, dtype=float))
+
+
+def triangle_rows(pairs: Floats) -> list[Floats]:
+    """The rows of upper triangles."""
+    a = (math.isqrt(8 * len(pairs) + 1) - 1) // 2
+    return [pairs[k * a - k * (k - 1) // 2 :][: a - k] for k in range(a)]
 
 
 @cache
