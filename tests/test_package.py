@@ -254,7 +254,7 @@ PACKAGE = ROOT / "src/banditsis"
 BUDGET = {
     "(top)": 1743,
     "cli": 1460,
-    "core": 1163,
+    "core": 1136,
     "engine": 2712,
     "formats": 3359,
     "index": 1324,

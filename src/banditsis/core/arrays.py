@@ -63,21 +63,19 @@ def as_indices(index: Rows) -> Indices:
     return np.arange(index.start, index.stop) if isinstance(index, slice) else index
 
 
-def as_slice(rows: Rows) -> Rows:
-    """Rows as a slice if they are consecutive."""
-    if not isinstance(rows, slice) and rows.size and rows[-1] - rows[0] + 1 == rows.size:
-        return slice(int(rows[0]), int(rows[-1]) + 1)
-    return rows
-
-
 def split_at(rows: Rows, edges: Array) -> Iterator[tuple[int, Rows]]:
-    """Split rows at increasing edges: the number of each part that is not empty, and its rows."""
+    """Split rows at increasing edges: the number of each part that is not empty, and its rows, as a slice if
+    they are consecutive.
+    """
     if isinstance(rows, slice):
         cuts = np.clip(edges, rows.start, rows.stop) - rows.start
     else:
         cuts = np.searchsorted(rows, edges)
     for k in np.flatnonzero(np.diff(cuts)).tolist():
-        yield k, as_slice(take(rows, int(cuts[k]), int(cuts[k + 1])))
+        part = take(rows, int(cuts[k]), int(cuts[k + 1]))
+        if not isinstance(part, slice) and part[-1] - part[0] + 1 == part.size:
+            part = slice(int(part[0]), int(part[-1]) + 1)
+        yield k, part
 
 
 def chunks(rows: Rows, size: int = ROWS_AT_ONCE) -> Iterator[Any]:

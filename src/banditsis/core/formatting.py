@@ -112,33 +112,27 @@ def shorten(name: str, max_length: int = 32) -> str:
 def short_labels(names: Sequence[str], max_length: int = 32) -> list[str]:
     """Shorten names to labels that are all different: those that would be identical are numbered."""
     labels = [shorten(name, max_length) for name in names]
-    repeated = Counter(labels)
-    taken = {label for label, times in repeated.items() if times == 1}
-    numbers: Counter[str] = Counter()
+    repeated, numbers = Counter(labels), Counter[str]()
     for k, label in enumerate(labels):
-        while repeated[label] > 1 and labels[k] not in taken:
+        if repeated[label] > 1:
             numbers[label] += 1
             suffix = f" ({numbers[label]})"
-            numbered = shorten(names[k], max_length - len(suffix)) + suffix
-            if numbered not in taken:
-                labels[k] = numbered
-                taken.add(numbered)
+            labels[k] = shorten(names[k], max_length - len(suffix)) + suffix
     return labels
 
 
 def text_table(headings: Sequence[str], rows: Sequence[Sequence[str]], align: str = "") -> str:
     """Format a table with aligned columns; ``align`` has ``<`` or ``>`` for each, which is the default."""
+
+    def width(text: str) -> int:  # in a terminal, where a wide East Asian character takes two columns
+        return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
     columns = []
     for column, side in zip(zip(headings, *rows, strict=True), align.ljust(len(headings), ">"), strict=True):
-        spaces = [" " * (max(map(_width, column)) - _width(cell)) for cell in column]
-        pairs = zip(column, spaces, strict=True)
-        columns.append([cell + space if side == "<" else space + cell for cell, space in pairs])
+        widest = max(map(width, column))
+        padded = [(cell, " " * (widest - width(cell))) for cell in column]
+        columns.append([cell + space if side == "<" else space + cell for cell, space in padded])
     return "\n".join("  ".join(row).rstrip() for row in zip(*columns, strict=True))
-
-
-def _width(text: str) -> int:
-    """Columns that the text takes in a terminal: two for each wide East Asian character."""
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def round_rows(rounds: Sequence[Round]) -> list[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -29,14 +29,9 @@ class Status:
         return f"round {self.round} of {self.n_rounds}" if self.round else "screening"
 
 
-_status: ContextVar[Status] = ContextVar("status")
-
-
-def status() -> Status:
-    """Return the status of the run in the current thread."""
-    if _status.get(None) is None:
-        _status.set(Status())
-    return _status.get()
+_status: ContextVar[Status] = ContextVar("status", default=Status())  # noqa: B039 - for calls outside runs
+#: Return the status of the run in the current thread.
+status = _status.get
 
 
 class Compilation:
@@ -53,13 +48,12 @@ class Compilation:
         return self._seconds + (time.perf_counter() - self._started if self._depth else 0.0)
 
     def start(self) -> None:
-        """Note that a kernel is being compiled or loaded; another one may be meanwhile, which it calls."""
+        """Note that a kernel is being compiled or loaded, during which others may be that it calls."""
         if self._depth == 0:
             self._started = time.perf_counter()
         self._depth += 1
 
     def stop(self) -> None:
-        """Note the end of what :meth:`start` began."""
         self._depth -= 1
         if self._depth == 0:
             self._seconds += time.perf_counter() - self._started
@@ -93,24 +87,21 @@ def show_progress(progress: Progress, total: int) -> Iterator[Callable[[int], No
     try:
         with report_progress(progress) as report:
             if isinstance(report, ProgressBar):
-                report.status = status()
+                report.status = status()  # the threads that call the bar have no status of their own
             yield add_up(report, total)
     finally:
         _status.reset(token)
 
 
-@contextmanager
 def report_progress(
     progress: Progress, description: str = "", unit: str = "cells"
-) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function to call with the amount done and the total: the user's, or a bar."""
+) -> AbstractContextManager[Any]:
+    """A context manager whose value is called with the amount done and the total: the user's, or a bar."""
     if callable(progress):
-        yield progress
-        return
+        return nullcontext(progress)
     if not (progress is None or isinstance(progress, bool)):
         raise TypeError(f"progress must be True, False, None or a function, got {progress!r}.")
-    with ProgressBar(description, unit, shown=progress, delay=0.0 if progress else DELAY_SECONDS) as bar:
-        yield bar
+    return ProgressBar(description, unit, shown=progress, delay=0.0 if progress else DELAY_SECONDS)
 
 
 def add_up(report: Callable[[int, int], None], total: int) -> Callable[[int], None]:
@@ -138,7 +129,6 @@ class ProgressBar:
         self.description, self.unit = description, unit
         self.shown = sys.stderr is not None and sys.stderr.isatty() if shown is None else shown
         self.start_time = time.perf_counter() + delay
-        #: of the run; the threads that call the bar have no status of their own
         self.status = status()
         self._bar: Any = None
 

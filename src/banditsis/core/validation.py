@@ -155,20 +155,18 @@ def check_shape(source: Source) -> None:
 
 def check_guarantee_possible(statistic: Statistic, row_order: str) -> None:
     """Check that a minimum correlation can be guaranteed for a statistic and a row order."""
-    for setting, value, required in (
-        ("equal sample weights", "" if statistic.sample_weight is None else "different ones", ""),
-        (
-            "'pearson', or for two classes 'anova' or 'logistic'",
-            "" if statistic.is_correlation else statistic.name,
-            "",
-        ),
-        ("complete data", "pairwise" if statistic.pairwise else "raise", "raise"),
-        ("no covariates", "some" if statistic.rank else "", ""),
-        ("random row order", row_order, "random"),
-    ):
-        if value != required:
+    other = "" if statistic.is_correlation else statistic.name
+    required = {
+        "equal sample weights": statistic.sample_weight is not None and "different ones",
+        "'pearson', or for two classes 'anova' or 'logistic'": other,
+        "complete data": statistic.pairwise and "pairwise",
+        "no covariates": statistic.rank and "some",
+        "random row order": row_order != "random" and row_order,
+    }
+    for setting, found in required.items():
+        if found:
             raise ValueError(
-                f"a minimum correlation can only be guaranteed with {setting}, got {value!r}: change that, "
+                f"a minimum correlation can only be guaranteed with {setting}, got {found!r}: change that, "
                 "or choose the plan by alpha or budget."
             )
 
@@ -200,8 +198,7 @@ def check_sample_weight(sample_weight: Any, n: int) -> Array | None:
             "(sample_weight.shape)."
         )
     weights = weights.astype(np.float64)
-    bad = ~np.isfinite(weights) | (weights < 0)
-    if bad.any():
+    if (bad := ~np.isfinite(weights) | (weights < 0)).any():
         row = int(np.argmax(bad))
         raise ValueError(
             f"sample_weight must be finite and not negative, got {weights[row]:g} in row {row:,}; use 0 to "
@@ -286,15 +283,6 @@ def _categories(y: Any) -> Any:
     return dtype.categories if type(dtype).__name__ == "CategoricalDtype" else None
 
 
-def _from_categories(y: Any) -> Any:
-    """Labels of a pandas categorical as strings, such as those of intervals, unless they are numbers."""
-    categories = _categories(y)
-    if categories is None or categories.dtype.kind in "fiub":
-        return y
-    labels = np.array([*map(str, categories), None], dtype=object)
-    return labels[getattr(y, "cat", y).codes]
-
-
 def describe_unknown(n_rows: int) -> str:
     """Note that rows were left out because their response is missing."""
     their = "its" if n_rows == 1 else "their"
@@ -308,7 +296,10 @@ def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = Tr
     """
     if is_masked(y):
         raise TypeError("masked arrays are not supported: fill y with NaN and use pairwise deletion.")
-    responses = np.asarray(_from_categories(y))
+    categories = _categories(y)
+    if categories is not None and categories.dtype.kind not in "fiub":  # text, or for example intervals
+        y = np.array([*map(str, categories), None], dtype=object)[getattr(y, "cat", y).codes]
+    responses = np.asarray(y)
     if responses.ndim not in (1, 2):
         raise ValueError(f"y must have shape (n,) or (n, responses), got {responses.shape}.")
     if len(responses) != n or responses.size == 0:
@@ -327,9 +318,18 @@ def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = Tr
     if responses.dtype.kind not in "fO":
         return Responses(responses, has_missing=False)
     checked = Responses(responses, _check_finite(responses, allow_missing, can_allow))
-    if checked.has_missing:
-        _check_enough_known(checked)
+    for k in range(responses.shape[1]) if checked.has_missing else ():
+        if (n_known := np.count_nonzero(checked.known(k))) < MIN_ROWS:
+            raise ValueError(
+                f"the response{_name_column(responses, k)} is known in {n_known} rows, but screening needs "
+                f"at least {MIN_ROWS}."
+            )
     return checked
+
+
+def _name_column(y: Array, k: int) -> str:
+    """Which of several responses a message is about."""
+    return "" if y.shape[1] == 1 else f" (column {k})"
 
 
 def _from_objects(y: Array) -> Array:
@@ -364,48 +364,38 @@ def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
     step = max(1, VALUES_AT_ONCE // y.shape[1])
 
     def check(start: int) -> tuple[tuple[int, int, str] | None, bool]:
-        """The first value that is not allowed, and whether any is missing."""
         part = y[start : start + step]
         if part.dtype.kind == "O":  # labels
             part = np.where(find_missing(part), np.nan, 0.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(part.sum()):  # one pass is enough for finite values
-                return None, False
-        return _find_nonfinite(part, allow_missing), bool(np.isnan(part).any())
+        return _find_nonfinite(part, allow_missing)
 
     checked = map_in_threads(check, range(0, len(y), step))
-    for start, (found, _) in zip(range(0, len(y), step), checked, strict=True):
-        if found is None:
-            continue
-        row, k, value = found
-        response = "" if y.shape[1] == 1 else f" (column {k})"
-        pairwise = can_allow and not allow_missing and value == "NaN"
-        value = "no label" if y.dtype.kind == "O" else value
-        remedy = f", or set missing='pairwise' to omit rows with {value}" if pairwise else ""
-        raise ValueError(
-            f"the response contains {value} in row {start + row:,}{response}: drop or replace it{remedy}."
-        )
-
+    for number, (found, _) in enumerate(checked):
+        if found is not None:
+            row, k, value = found
+            pairwise = can_allow and not allow_missing and value == "NaN"
+            value = "no label" if y.dtype.kind == "O" else value
+            remedy = f", or set missing='pairwise' to omit rows with {value}" if pairwise else ""
+            raise ValueError(
+                f"the response contains {value} in row {number * step + row:,}{_name_column(y, k)}: drop or "
+                f"replace it{remedy}."
+            )
     return any(has_missing for _, has_missing in checked)
 
 
-def _find_nonfinite(block: Array, allow_missing: bool) -> tuple[int, int, str] | None:
-    """The row and the column of the first value that is infinite, or NaN unless allowed, and what it is."""
+def _find_nonfinite(block: Array, allow_missing: bool) -> tuple[tuple[int, int, str] | None, bool]:
+    """The row, the column and the name of the first value that is infinite, or NaN unless allowed; and
+    whether any value is NaN.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(block.sum()):  # one pass is enough for finite values
+            return None, False
+    missing = np.isnan(block)
     bad = np.isinf(block) if allow_missing else ~np.isfinite(block)
     if not bad.any():
-        return None
+        return None, bool(missing.any())
     row, column = (int(k) for k in np.argwhere(bad)[0])
-    return row, column, "NaN" if np.isnan(block[row, column]) else "infinity"
-
-
-def _check_enough_known(responses: Responses) -> None:
-    n_known = [np.count_nonzero(responses.known(k)) for k in range(responses.values.shape[1])]
-    if min(n_known) < MIN_ROWS:
-        k = int(np.argmin(n_known))
-        response = "" if len(n_known) == 1 else f" (column {k})"
-        raise ValueError(
-            f"the response{response} is known in {n_known[k]} rows, but screening needs at least {MIN_ROWS}."
-        )
+    return (row, column, "NaN" if missing[row, column] else "infinity"), bool(missing.any())
 
 
 def raise_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool) -> None:
@@ -413,7 +403,8 @@ def raise_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool
     step = max(1, CELLS_CHECKED_WHOLE // (source.shape[1] if columns is None else len(columns)))
     for i in range(0, count_rows(rows), step):
         part = take(rows, i, i + step)
-        if (found := _find_nonfinite(source.read(part, columns), pairwise)) is None:
+        found, _ = _find_nonfinite(source.read(part, columns), pairwise)
+        if found is None:
             continue
         row, j, value = found
         name = source.name(j if columns is None else int(columns[j]))
