@@ -34,7 +34,7 @@ import numpy as np
 
 import banditsis
 from banditsis import Plan, screen
-from banditsis.cli.info import run as run_info
+from banditsis.cli.files import run_info
 from banditsis.cli.terminal import USER_ERRORS
 from banditsis.core.formatting import text_table
 from banditsis.core.progress import ProgressBar
@@ -57,7 +57,7 @@ SMALL_CELLS = 1 << 23  # more cells are not compared
 ALLOWED = ("right", "error", "bare error", "only ours reads", "only theirs reads")
 FAILURES = ("traceback", "crash", "hang", "blow-up", "silent")
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["fuzz_inputs", "banditsis.cli.info", "banditsis.formats.hdf5"])
+CONTEXT.set_forkserver_preload(["fuzz_inputs", "banditsis.cli.files", "banditsis.formats.hdf5"])
 
 
 class Outcome(NamedTuple):

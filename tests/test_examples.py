@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from banditsis.cli.app import size
+from banditsis.cli.app import whole
 from banditsis.cli.output import summarize_response
 from banditsis.cli.terminal import name_options
 from banditsis.core import arrays, formatting, validation
@@ -71,9 +71,9 @@ EXAMPLES = [
     (_task_edges, (np.array([0, 10, 20, 30, 35]), 15), [0, 20, 30, 35]),
     (Pieces.cut, ([0, 100, 100, 160], 128, 1000), ([0, 64, 100, 160], [0, 2, 2, 3])),
     (PAIRS.factors, (np.arange(1, 6),), ([1, 2, 0, 0, 1], [3, 3, 1, 2, 2])),
-    (size, ("2GB",), 2_000_000_000),
-    (size, ("1.5 GiB",), 1_610_612_736),
-    (size, ("4096",), 4096),
+    (whole, ("2GB",), 2_000_000_000),
+    (whole, ("1.5 GiB",), 1_610_612_736),
+    (whole, ("4096",), 4096),
     (summarize_response, (np.array(["No", "Yes", "No"]),), "Yes 33%, No 67%"),
     (summarize_response, (np.array([1.0, 2.0, 6.0]),), "mean 3, from 1 to 6"),
     (name_options, (PARAMETERS,), "year=2020/x.csv: set --pvalues, or --row-order random"),

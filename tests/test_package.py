@@ -252,8 +252,8 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1743,
-    "cli": 1460,
+    "(top)": 1737,
+    "cli": 1257,
     "core": 1136,
     "engine": 2712,
     "formats": 3359,
@@ -297,6 +297,7 @@ LAYERS = (
     ("results",),
     ("engine", "index"),
     ("screening",),
+    ("selection",),
     ("show",),
     ("encoder", "single_cell"),
     ("estimators",),
@@ -325,7 +326,8 @@ def imported_packages(path):
             if node.module.startswith("banditsis."):
                 yield node.module.split(".")[1]
             elif node.module == "banditsis":
-                yield from (name.name if name.name != "__version__" else "__init__" for name in node.names)
+                homes = {**banditsis._HOME, **banditsis._MODULES}
+                yield from (homes.get(name.name, "__init__").split(".")[0] for name in node.names)
 
 
 def test_imports_point_one_way():

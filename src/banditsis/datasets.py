@@ -1,7 +1,8 @@
-"""The four simulation models of the BanditSIS paper [1]_.
+r"""The four simulation models of the BanditSIS paper [1]_.
 
-Features have covariance ``Σ_ij = 0.5^|i-j|``, and the response depends on the first few of them. All models
-have the parameters and return the values of :func:`make_m1`.
+In all of them features have covariance :math:`Σ_{ij} = 0.5^{|i-j|}`, and the response is
+:math:`y = \sum_{j=1}^{10} β_j X_j + ε` with :math:`ε \sim N(0, 1)`. All have the parameters and return the
+values of :func:`make_m1`.
 
 References
 ----------
@@ -11,12 +12,9 @@ References
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.core.validation import check_integer
@@ -25,17 +23,12 @@ RHO = 0.5
 REST = (1.0 - RHO * RHO) ** 0.5
 #: Number of values drawn at a time, few enough to stay in the cache while they are correlated.
 BLOCK = 1 << 17
-#: Draws a value for each row or each active feature.
-Draw = Callable[[np.random.Generator], Any]
+#: Features, response and indices of the active features.
+Data = tuple[Array, Floats, Indices]
 
 
-def make_m1(
-    n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: DTypeLike = np.float64
-) -> tuple[Array, Floats, Indices]:
-    r"""Model M1: normal features with equal coefficients.
-
-    .. math:: y = \sum_{j=1}^{10} X_j + ε, \quad X \sim N(0, Σ), \quad Σ_{ij} = 0.5^{|i-j|},
-        \quad ε \sim N(0, 1)
+def make_m1(n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: Any = np.float64) -> Data:
+    r"""Model M1: normal features, :math:`X \sim N(0, Σ)`, with equal coefficients, :math:`β_j = 1`.
 
     Parameters
     ----------
@@ -62,20 +55,16 @@ def make_m1(
     >>> round(float(np.corrcoef(X[:, 20], X[:, 21])[0, 1]), 1)
     0.5
     """
-    return _simulate(n, p, random_state, n_active, dtype)
+    return _simulate("m1", n, p, random_state, n_active, dtype)
 
 
-def make_m2(
-    n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: DTypeLike = np.float64
-) -> tuple[Array, Floats, Indices]:
-    r"""Model M2: normal features with random coefficients of mixed signs.
+def make_m2(n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: Any = np.float64) -> Data:
+    r"""Model M2: features as in M1, with random coefficients of mixed signs.
 
-    .. math:: y = \sum_{j=1}^{10} β_j X_j + ε, \quad β_j = (-1)^{U_j} (a + |Z_j|), \quad
-        a = 4 \log(n) / \sqrt n
+    .. math:: β_j = (-1)^{U_j} (4 \log(n) / \sqrt n + |Z_j|), \quad U_j \sim B(0.95), \quad Z_j \sim N(0, 1)
 
-    with :math:`U_j \sim B(0.95)`, :math:`Z_j \sim N(0, 1)`, and X and ε as in M1. The effects of
-    neighbouring features with opposite signs cancel, so some active features are nearly uncorrelated with y.
-    No marginal screening finds all of them in every data set.
+    The effects of neighbouring features with opposite signs cancel, so some active features are nearly
+    uncorrelated with y. No marginal screening finds all of them in every data set.
 
     Examples
     --------
@@ -83,25 +72,15 @@ def make_m2(
     >>> np.linalg.lstsq(X[:, active], y)[0].round(1)
     array([-1.4, -0.9, -1.6, -2.3, -1.3, -2. , -0.9, -2.1, -1.6, -1.2])
     """
-
-    def draw_coefficients(rng: np.random.Generator) -> Floats:
-        sign = np.where(rng.random(n_active) < 0.95, -1.0, 1.0)
-        minimum = 4 * math.log(n) / math.sqrt(n)
-        return np.asarray(sign * (minimum + np.abs(rng.standard_normal(n_active))))
-
-    return _simulate(n, p, random_state, n_active, dtype, coefficients=draw_coefficients)
+    return _simulate("m2", n, p, random_state, n_active, dtype)
 
 
-def make_m3(
-    n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: DTypeLike = np.float64
-) -> tuple[Array, Floats, Indices]:
-    r"""Model M3: heavy-tailed features, multivariate t with 5 degrees of freedom.
+def make_m3(n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: Any = np.float64) -> Data:
+    r"""Model M3: heavy-tailed features, multivariate t with 5 degrees of freedom, otherwise as M1.
 
-    .. math:: y = \sum_{j=1}^{10} X_j + ε, \quad X = \sqrt{3/5} \, Z / \sqrt{W / 5}, \quad
-        Z \sim N(0, Σ), \quad W \sim χ^2_5
+    .. math:: X = \sqrt{3/5} \, Z / \sqrt{W / 5}, \quad Z \sim N(0, Σ), \quad W \sim χ^2_5
 
-    with one W for each row, and Σ and ε as in M1. The factor :math:`\sqrt{3/5}` makes Σ the
-    covariance of X, as in the paper.
+    with one W for each row. The factor :math:`\sqrt{3/5}` makes Σ the covariance of X, as in the paper.
 
     Examples
     --------
@@ -109,18 +88,13 @@ def make_m3(
     >>> round(float(X.var()), 1)
     1.0
     """
-    return _simulate(n, p, random_state, n_active, dtype, scale=lambda rng: np.sqrt(3 / rng.chisquare(5, n)))
+    return _simulate("m3", n, p, random_state, n_active, dtype)
 
 
-def make_m4(
-    n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: DTypeLike = np.float64
-) -> tuple[Array, Floats, Indices]:
-    r"""Model M4: a mixture of two normal distributions.
+def make_m4(n: int, p: int, random_state: Any = None, *, n_active: int = 10, dtype: Any = np.float64) -> Data:
+    r"""Model M4: a mixture, :math:`X \sim \tfrac12 N(0, Σ) + \tfrac12 N(2, Σ)`, otherwise as M1.
 
-    .. math:: y = \sum_{j=1}^{10} X_j + ε, \quad X \sim \tfrac12 N(0, Σ) + \tfrac12 N(2, Σ)
-
-    with Σ and ε as in M1. Each row is shifted by 2 with probability one half, so every feature
-    is correlated with y.
+    Each row is shifted by 2 with probability one half, so every feature is correlated with y.
 
     Examples
     --------
@@ -128,31 +102,21 @@ def make_m4(
     >>> np.bincount(X.mean(axis=1).round().astype(int))
     array([463,   0, 537])
     """
-    return _simulate(n, p, random_state, n_active, dtype, shift=lambda rng: 2.0 * rng.integers(0, 2, n))
+    return _simulate("m4", n, p, random_state, n_active, dtype)
 
 
-def _simulate(
-    n: int,
-    p: int,
-    random_state: Any,
-    n_active: int,
-    dtype: DTypeLike,
-    *,
-    scale: Draw = lambda rng: 1.0,
-    shift: Draw = lambda rng: 0.0,
-    coefficients: Draw = lambda rng: 1.0,
-) -> tuple[Array, Floats, Indices]:
+def _simulate(model: str, n: int, p: int, random_state: Any, n_active: int, dtype: Any) -> Data:
     """Rows ``scale · z + shift`` with z ~ N(0, Σ), ``y = Σ β_j X_j + ε``, and the active features."""
     from scipy.signal import lfilter  # takes longer to import than a screening
 
-    for name, value in (("n", n), ("p", p)):
-        check_integer(name, value, 1)
-    check_integer("n_active", n_active, 1, p)
+    check_integer("n", n, 1)
+    check_integer("n_active", n_active, 1, check_integer("p", p, 1))
     kind: Any = np.dtype(dtype)
     if kind not in (np.float64, np.float32):
         raise ValueError(f"dtype must be float64 or float32, got {kind}.")
     rng = np.random.default_rng(random_state)
-    scales, shifts = (np.broadcast_to(draw(rng), n).astype(np.float64) for draw in (scale, shift))
+    scale = np.sqrt(3 / rng.chisquare(5, n)) if model == "m3" else np.ones(n)
+    shift = 2.0 * rng.integers(0, 2, n) if model == "m4" else np.zeros(n)
     X = np.empty((n, p), dtype=kind)
     step = max(1, BLOCK // p)
     for i in range(0, n, step):
@@ -161,6 +125,10 @@ def _simulate(
         # z_j = ρ z_{j-1} + √(1 - ρ²) e_j, and z_0 = e_0
         block[:, 0] /= REST
         z = lfilter([REST], [1.0, -RHO], block.astype(np.float64))
-        block[:] = scales[i : i + step, None] * z + shifts[i : i + step, None]
-    y = X[:, :n_active].astype(np.float64) @ (np.ones(n_active) * coefficients(rng))
+        block[:] = scale[i : i + step, None] * z + shift[i : i + step, None]
+    coefficients = np.ones(n_active)
+    if model == "m2":
+        sign = np.where(rng.random(n_active) < 0.95, -1.0, 1.0)
+        coefficients = sign * (4 * np.log(n) / np.sqrt(n) + np.abs(rng.standard_normal(n_active)))
+    y = X[:, :n_active].astype(np.float64) @ coefficients
     return X, y + rng.standard_normal(n), np.arange(n_active)

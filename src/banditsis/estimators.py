@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -19,9 +18,6 @@ from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.core.progress import Progress, clock
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
-    check_flag,
-    check_integer,
-    check_real,
     check_responses,
     check_shape,
     count_classes,
@@ -31,15 +27,14 @@ from banditsis.core.validation import (
     pair_rows,
 )
 from banditsis.engine.batches import Batches
-from banditsis.engine.redundancy import find_sizes
 from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.labelled import is_anndata
 from banditsis.formats.opening import is_sparse, open_features, open_source
-from banditsis.plans import check_exclusive, default_size, make_plan
+from banditsis.plans import default_size
 from banditsis.results.evidence import rank_features, selection_mask
 from banditsis.results.result import ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
-from banditsis.screening import screen
+from banditsis.selection import check_size, select_features
 from banditsis.sources.array import raise_if_masked
 from banditsis.sources.base import Source
 from banditsis.statistics import StatisticLike, find_statistic
@@ -95,35 +90,22 @@ class Screener(SelectorMixin, BaseEstimator):
         self.__dict__.pop("_batches", None)
         check_shape(source)
         check_columns(given["y"], self.statistic)
-        size, n_choose = self._sizes(*source.shape)
-        pvalues = self.pvalues or self.fdr is not None
-        plan = partial(
-            make_plan,
-            p=source.shape[1],
-            d=size,
-            by_fdr=self.fdr is not None,
-            rereads=find_statistic(self.statistic).rereads,
-            pvalues=bool(pvalues),
-            n_selected=n_choose,
-            **self._plan_options(),
-        )
-        found = screen(
+        results = select_features(
             source,
-            keep=plan,
+            size=self.n_features_to_select,
+            fdr=self.fdr,
+            avoid_redundancy=self.avoid_redundancy,
+            planning=self._plan_options(),
             **given,
             statistic=self.statistic,
             row_order=self.row_order,
             sampling=self.sampling,
             missing=self.missing,
-            pvalues=pvalues,
-            avoid_redundancy=n_choose or False,
+            pvalues=self.pvalues,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             progress=self.progress,
         )
-        results = [found] if isinstance(found, ScreeningResult) else list(found)
-        if self.fdr is not None:
-            results = [keep_significant(result, self.fdr) for result in results]
         single = len(results) == 1
         self.result_ = results[0] if single else ScreeningResults(results)
         scores = [result.scores for result in results]
@@ -135,22 +117,6 @@ class Screener(SelectorMixin, BaseEstimator):
         """The results of all responses."""
         check_is_fitted(self, "result_")
         return [self.result_] if isinstance(self.result_, ScreeningResult) else list(self.result_)
-
-    def _sizes(self, n: int, p: int) -> tuple[int | None, int | None]:
-        """The number of features that screening keeps, and that a second stage chooses; None without one."""
-        size = self.n_features_to_select
-        check_exclusive({"n_features_to_select": size, "fdr": self.fdr})
-        if self.fdr is not None:
-            check_real("fdr", self.fdr, 0, 1)
-        if size is not None:
-            check_integer("n_features_to_select", size, 1)
-        check_flag("avoid_redundancy", self.avoid_redundancy)
-        minimum = self._plan_options().get("min_correlation")
-        if self.avoid_redundancy and size is None and not (self.fdr is None and minimum is None):
-            raise ValueError(
-                "avoid_redundancy=True chooses a number of features: set n_features_to_select to an integer."
-            )
-        return find_sizes(size, n, p, self.avoid_redundancy)
 
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
@@ -436,7 +402,8 @@ class SIS(Screener):
             before = Batches(kind, labels, self.missing), (source.shape[1], names)
         with Workers(count_jobs(self.n_jobs)) as workers, one_blas_thread():
             before[0].add(source, values, workers)
-            size, (n, p) = self._sizes(*source.shape)[0], (before[0].n_rows, source.shape[1])
+            size, (n, p) = self.n_features_to_select, (before[0].n_rows, source.shape[1])
+            check_size(size, self.fdr)
             d = default_size(n, p) if size is None else min(size, p)
             d = d if self.fdr is None else p
             result = before[0].result(source, d, clock() - started)

@@ -284,9 +284,8 @@ def test_features_that_are_not_redundant(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_all_features_are_written(folder, tmp_path, monkeypatch, ending):
-    """With p-values of all, without selecting all; a few at a time, as for many features."""
-    monkeypatch.setattr("banditsis.cli.output.FEATURES_AT_ONCE", 7)
+def test_all_features_are_written(folder, tmp_path, ending):
+    """With p-values of all, without selecting all."""
     file = tmp_path / f"all.{ending}"
     result = screened(folder, "--exact", "--pvalues", "--keep", 2, "--output", file, "--all-features")
     assert result.exit_code == 0, result.stderr
@@ -298,28 +297,8 @@ def test_all_features_are_written(folder, tmp_path, monkeypatch, ending):
     assert written["name"].tolist() == expected["name"].tolist()
     np.testing.assert_allclose(written["log10_pvalue"], expected["log10_pvalue"])
     np.testing.assert_array_equal(written["rank"], np.arange(1, P + 1))
-    marks = ["True", "True", *[""] * 58] if ending == "csv" else [True, True, *[None] * 58]
+    marks = ["true", "true", *[""] * 58] if ending == "csv" else [True, True, *[None] * 58]
     assert written["associated"].astype(object).tolist() == marks  # only selected features are marked
-
-
-def test_reports(tmp_path):
-    """Numbers with missing values, and labels."""
-    frame = pd.DataFrame(X[:500, :20], columns=[f"g{j}" for j in range(20)])
-    frame["bmi"] = np.where(np.arange(500) < 50, np.nan, X[:500, 3])
-    frame["age"], frame["kind"] = X[:500, 4], np.where(X[:500, 5] > 0, "case", "control")
-    frame.to_parquet(tmp_path / "cohort.parquet")
-    texts = []
-    for targets in (("--target", "bmi", "--target", "age"), ("--target", "kind")):
-        result = run(
-            *("screen", tmp_path / "cohort.parquet", *targets, "--keep", 2, "--drop", "age,kind"),
-            *("--report", tmp_path / "out.html"),
-        )
-        assert result.exit_code == 0, result.stderr
-        texts.append((tmp_path / "out.html").read_text())
-    assert texts[0].count("<figure ") == 4  # plots of the data
-    assert "random sample of 450 rows; the line connects means." in texts[0]
-    assert " rows, at most 250 of each class; the line connects means." in texts[1]
-    assert f"<dt>Data</dt><dd>{tmp_path / 'cohort.parquet'}</dd>" in texts[1]
 
 
 def test_selection_by_false_discovery_rate(folder):

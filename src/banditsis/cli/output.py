@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -23,28 +22,17 @@ from banditsis.core.formatting import (
     to_single_line,
 )
 from banditsis.core.validation import find_missing
-from banditsis.results import sentences
+from banditsis.results import ScreeningResult, ScreeningResults, sentences
 from banditsis.results.evidence import is_exact
-from banditsis.results.features import LEAKAGE, Features, list_features
-from banditsis.results.result import ScreeningResult
-from banditsis.results.several import ScreeningResults
+from banditsis.results.features import Features, list_features
 
-#: Features of one target, and of each of several.
-MAX_FEATURES, MAX_FEATURES_OF_SEVERAL = 20, 5
-MAX_NOTES = 3
-#: Words of notes that may change the answer, the most important first.
-IMPORTANT = (
-    *("the run was ", LEAKAGE, "fewer than the", "treated as numbers", "more similar"),
-    *("were left out", "was left out", "have a value", "constant", "p-values", "class labels"),
-)
-MAX_CLASSES = 5
+#: Features of one target, and of each of several; notes; and classes of a target.
+MAX_FEATURES, MAX_FEATURES_OF_SEVERAL, MAX_NOTES, MAX_CLASSES = 20, 5, 3, 5
 #: How far names are shortened on a narrow terminal, and how long they are on a wide one.
 MIN_NAME, MAX_NAME = 16, 32
-#: Features that are made into text at once, which bounds the memory.
-FEATURES_AT_ONCE = 1 << 16
 
 
-def print_results(results: Sequence[ScreeningResult], seconds: float, *, verbose: bool) -> None:
+def print_results(results: Sequence[ScreeningResult], *, verbose: bool) -> None:
     """Print the data, then what was found for each target; what several have in common is printed once."""
     first, several = results[0], len(results) > 1
     size = f"{first.about.data}: {count(max(result.n_rows for result in results), 'row')}"
@@ -55,14 +43,12 @@ def print_results(results: Sequence[ScreeningResult], seconds: float, *, verbose
         if several:
             print_output("")
         _print_features(result, MAX_FEATURES_OF_SEVERAL if several else MAX_FEATURES, verbose)
-        print_output(sentences.sentence(sentences.describe_answer(result)), indent=0)
-        lines = _describe_run(result, seconds, verbose)
-        for line in lines:
+        lines = _describe_run(result, verbose)
+        for line in (sentences.describe_answer(result), *lines):
             if line and line not in printed:
                 print_output(sentences.sentence(line), indent=0)
-        notes = result.notes
-        _print_notes([note for note in notes if note not in printed], result, verbose)
-        printed |= {*lines, *notes}
+        _print_notes([note for note in result.notes if note not in printed], result, verbose)
+        printed |= {*lines, *result.notes}
 
 
 def _print_features(result: ScreeningResult, limit: int, verbose: bool) -> None:
@@ -89,33 +75,28 @@ def features_table(features: Features, *, verbose: bool = False) -> str:
     return table_of_columns(columns, left=("feature", ""))
 
 
-def _describe_run(result: ScreeningResult, seconds: float, verbose: bool) -> list[str]:
+def _describe_run(result: ScreeningResult, verbose: bool) -> list[str]:
     """What was read, and if ``verbose`` the plan, the time and what sampled rows are worth."""
     inflation = sentences.describe_inflation(result) if "chromosome" in result.annotations else ""
     lines = [sentences.describe_run(result), inflation]
     if not verbose:
         return lines
     seed = "" if is_exact(result) else f", seed {result.parameters['seed']}"
-    plan = f"plan {result.parameters['plan']!r} took {format_duration(seconds)}{seed}."
+    seconds = format_duration(sum(step.seconds for step in result.rounds))
+    plan = f"plan {result.parameters['plan']!r} took {seconds}{seed}."
     floor = sentences.describe_floor(result) if is_exact(result) else ""
     return [*lines, plan, sentences.describe_sampling(result), floor]
 
 
 def _print_notes(notes: Sequence[str], result: ScreeningResult, verbose: bool) -> None:
-    """Print the most important notes, except for what the first lines say."""
+    """Print the first notes, which are the most important ones, except for what the first lines say."""
     told = ("skipped ",) if result.about.contents and not verbose else ()
     reading = sentences.describe_reading(result)
     left = [note for note in notes if note != reading and not note.startswith(told)]
-    left.sort(key=_importance)
     for note in left if verbose else left[:MAX_NOTES]:
         print_output(f"Note: {to_single_line(note)}", indent=6)
     if not verbose and (n_more := len(left) - MAX_NOTES) > 0:
         print_output(f"{count(n_more, 'more note')}: use --verbose.")
-
-
-def _importance(note: str) -> int:
-    """The place of a note among others: those that may change the answer come first."""
-    return next((k for k, words in enumerate(IMPORTANT) if words in note), len(IMPORTANT))
 
 
 def summarize_response(values: Array, by_class: bool = False) -> str:
@@ -156,23 +137,19 @@ def check_output(path: Path, suffixes: tuple[str, ...], option: str, inputs: Ite
 def write_output(
     result: ScreeningResult | ScreeningResults, path: Path, *, all_features: bool = False
 ) -> None:
-    """Write the selected features, or all, as CSV or Parquet, or a record of the result as JSON."""
-    suffix = path.suffix.lower()
+    """Write the selected features, or all, as CSV or Parquet, or the whole result as JSON."""
     with replacing(path) as part:
-        if suffix == ".json":
-            part.write_text(result.to_json() + "\n", encoding="utf-8")
-            return
-        table = _to_table(result, all_features)
-        if suffix == ".parquet":
-            import pyarrow.parquet as pq
+        match path.suffix.lower():
+            case ".json":
+                part.write_text(result.to_json() + "\n", encoding="utf-8")
+            case ".parquet":
+                import pyarrow.parquet as pq
 
-            pq.write_table(table, part)
-            return
-        with open(part, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(table.column_names)
-            for batch in table.to_batches(FEATURES_AT_ONCE):
-                writer.writerows(zip(*batch.to_pydict().values(), strict=True))
+                pq.write_table(_to_table(result, all_features), part)
+            case _:
+                from pyarrow.csv import write_csv
+
+                write_csv(_to_table(result, all_features), part)
 
 
 def _to_table(result: ScreeningResult | ScreeningResults, all_features: bool) -> Any:

@@ -1,16 +1,25 @@
-"""``banditsis plan``: the cost and the detection floor of a plan, compared with other plans."""
+"""``banditsis plan`` and ``banditsis demo``, which need no data: what plans cost, and what they find."""
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from banditsis.cli.terminal import print_output, table_of_columns, usage_errors
-from banditsis.core.formatting import LINE_WIDTH, format_bytes, format_share, wrap
+from banditsis.cli.terminal import UsageError, print_output, table_of_columns, usage_errors
+from banditsis.core.formatting import (
+    LINE_WIDTH,
+    format_bytes,
+    format_duration,
+    format_share,
+    text_table,
+    wrap,
+)
+from banditsis.core.progress import ProgressBar
 from banditsis.plans import Plan, make_plan
 
 #: Limits of α when a plan of the paper is compared, and steps of the search between them.
@@ -32,15 +41,14 @@ COSTS: dict[str, tuple[str, Callable[[Any], str]]] = {
 }
 
 
-def run(
-    rows: int, features: int, keep: int, dtype: str, compare: bool, as_json: bool, **options: Any
+def run_plan(
+    rows: int, features: int, keep: int | None, dtype: str, compare: bool, as_json: bool, **options: Any
 ) -> None:
     """Print a plan, and with ``compare`` others of the same cost, or their records as JSON."""
-    itemsize = np.dtype(dtype).itemsize
     with usage_errors():
         plan = make_plan(rows, features, keep, **options)
         plans = compared_plans(plan) if compare else {"this plan": plan}
-    records = {name: to_record(other, itemsize) for name, other in plans.items()}
+    records = {name: _to_record(other, np.dtype(dtype).itemsize) for name, other in plans.items()}
     if as_json:
         print_output(json.dumps(records if compare else records["this plan"], indent=2))
         return
@@ -53,11 +61,9 @@ def run(
     print_output(f"{plan}\n{wrap(explanation, LINE_WIDTH, 0)}\n{costs_table(records)}")
 
 
-def to_record(plan: Plan, itemsize: int) -> dict[str, Any]:
+def _to_record(plan: Plan, itemsize: int) -> dict[str, Any]:
     return {
-        "name": plan.name,
-        "n_rows": plan.n_rows,
-        "n_features": plan.n_features,
+        **{name: getattr(plan, name) for name in ("name", "n_rows", "n_features")},
         "n_keep": plan.n_keep or None,
         "steps": [step._asdict() for step in plan.steps],
         "cells": plan.cells,
@@ -84,18 +90,71 @@ def compared_plans(plan: Plan) -> dict[str, Plan]:
     plans = {"this plan": plan}
     if not plan.by_evidence:  # else it reads until its promise is kept, and others promise something else
         plans["optimal"] = Plan.optimal(n, p, d, cells)
-        if (paper := _paper_plan(n, p, d, cells)) is not None:
-            plans[f"paper (α = {dict(paper.parameters)['alpha']:.2g})"] = paper
+        low, high = ALPHAS
+        if Plan.paper(n, p, d, high).cells <= cells:
+            for _ in range(BISECTIONS):  # the smallest α, because a larger one reads fewer cells
+                middle = math.sqrt(low * high)
+                low, high = (low, middle) if Plan.paper(n, p, d, middle).cells <= cells else (middle, high)
+            plans[f"paper (α = {high:.2g})"] = Plan.paper(n, p, d, high)
         plans["subsample"] = Plan.subsample(n, p, d, cells // p)
     return plans | {"all rows (SIS)": Plan.exact(n, p, d)}
 
 
-def _paper_plan(n: int, p: int, d: int, cells: int) -> Plan | None:
-    """The paper's plan that reads the most cells within a limit; None if even a large α reads more."""
-    low, high = ALPHAS
-    if Plan.paper(n, p, d, high).cells > cells:
-        return None
-    for _ in range(BISECTIONS):  # a larger α reads fewer cells
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if Plan.paper(n, p, d, middle).cells <= cells else (middle, high)
-    return Plan.paper(n, p, d, high)
+#: Features of the model of the demonstration, and those that distance correlation is measured on.
+N_LINEAR, N_SQUARED, N_TIMED = 10, 5, 4
+
+
+def run_demo(rows: int, features: int, keep: int, seed: int) -> None:
+    """Simulate data, screen them by two statistics and print a comparison."""
+    from banditsis.screening import screen  # needs the compiler, which plans do not
+
+    if rows < 1000 or features < 20:
+        raise UsageError("the demonstration needs at least 1,000 --rows and 20 --features.")
+    print_output(
+        f"Simulating {rows:,} rows × {features:,} features, {format_bytes(4 * rows * features)} as float32. "
+        f"The response\ndepends on {N_LINEAR} features linearly, on the squares of {N_SQUARED} others, and "
+        f"on noise.\nEach method keeps {keep} features. How many of these {N_LINEAR + N_SQUARED} are among "
+        "them?\n"
+    )
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, features), dtype=np.float32)
+    squares = X[:, N_LINEAR : N_LINEAR + N_SQUARED] ** 2
+    y = X[:, :N_LINEAR].sum(axis=1) + squares.sum(axis=1) + rng.standard_normal(rows, dtype=np.float32)
+
+    def measure(plan: Plan, statistic: str) -> tuple[Any, float]:
+        part = X[:, : plan.n_features]
+        with ProgressBar(statistic) as bar:
+            return _time(lambda: screen(part, y, plan, statistic=statistic, random_state=seed, progress=bar))
+
+    def describe(method: str, plan: Plan, statistic: str) -> tuple[str, ...]:
+        result, seconds = measure(plan, statistic)
+        n_linear = np.count_nonzero(result.selected < N_LINEAR)
+        n_squared = np.count_nonzero(result.selected < N_LINEAR + N_SQUARED) - n_linear
+        found = f"{n_linear} of {N_LINEAR}", f"{n_squared} of {N_SQUARED}"
+        return method, format_share(result.fraction_read), format_duration(seconds), *found
+
+    timed = format_duration(measure(Plan.exact(rows, N_TIMED, 1), "distance")[1] * features / N_TIMED)
+    lines = [
+        ("matrix product y @ X", "100%", format_duration(_time(lambda: y @ X)[1]), "", ""),
+        describe("SIS", Plan.exact(rows, features, keep), "pearson"),
+        describe("BanditSIS", Plan.paper(rows, features, keep), "pearson"),
+        ("SIS, distance", "100%", f"{timed}*", "", ""),
+        describe("BanditSIS, distance", make_plan(rows, features, keep, rereads=True), "distance"),
+    ]
+    print_output(
+        f"{text_table(('method', 'cells read', 'time', 'linear', 'squared'), lines, '<')}\n"
+        f"* estimated from {N_TIMED} features\n\n"
+        "Distance correlation detects any dependence, Pearson's correlation a linear one.\n\n"
+        "The same in Python:\n"
+        "  from banditsis import BanditSIS\n"
+        f'  print(BanditSIS({keep}, statistic="distance").fit(X, y).result_)\n\n'
+        "Next, with a file of yours:\n"
+        "  banditsis screen data.csv --target price --keep 20 --report report.html"
+    )
+
+
+def _time(run: Callable[[], Any]) -> tuple[Any, float]:
+    """What a function returns, and the seconds of its second call; the first one compiles kernels."""
+    run()
+    started = time.perf_counter()
+    return run(), time.perf_counter() - started

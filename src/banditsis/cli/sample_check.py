@@ -3,60 +3,43 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from banditsis.cli.app import app
-from banditsis.cli.output import check_output, summarize_response
+from banditsis.cli import app, output, terminal
 from banditsis.cli.screen import check_options, open_target, screen_data
-from banditsis.cli.terminal import (
-    INTERRUPTED,
-    UsageError,
-    fail,
-    print_message,
-    print_output,
-    table_of_columns,
-)
 from banditsis.core.formatting import LINE_WIDTH, count, format_score, format_share, short_labels, wrap
-from banditsis.formats.opening import local_path
 from banditsis.plans import Plan
+from banditsis.results import SampleCheck, sentences
 from banditsis.results.evidence import is_exact
 from banditsis.results.output import to_finite
-from banditsis.results.sample_check import SampleCheck
-from banditsis.results.sentences import floor_condition
 from banditsis.screening import screen
-from banditsis.statistics import find_statistic
 
 MAX_LISTED = 20
-PICTURES = (".png", ".svg", ".pdf")
 
 
-def run(
-    data: str, target: tuple[str, ...], rows: int, keep: int, plot: Path | None, as_json: bool, **given: Any
-) -> None:
+def run_sample_check(data: str, rows: int, **given: Any) -> None:
     """Screen all rows and a sample of them, and print what the sample misses."""
-    defaults = app.commands["screen"].make_context("screen", [data]).params
-    options = SimpleNamespace(**defaults | given | {"target": target, "keep": keep, "pvalues": True})
+    defaults = app.app.commands["screen"].make_context("screen", [data]).params
+    options = SimpleNamespace(**defaults | given | {"pvalues": True})
     check_options(options)
-    if plot is not None:
-        given_file: Any = local_path(data)
-        check_output(plot, PICTURES, "--plot", [given_file] if isinstance(given_file, Path) else [])
     opened, names = open_target(options)
-    if len(names) > 1 and find_statistic(options.statistic).n_columns == 1:
-        raise UsageError("give one --target: a sample is checked for one response.")
+    if len(names) > 1 and options.statistic != "cox":
+        raise terminal.UsageError("give one --target: a sample is checked for one response.")
     n, p = opened.features.shape
     if rows >= n:
-        raise UsageError(f"--rows {rows:,} is not a sample of the {n:,} rows: give a smaller number.")
+        raise terminal.UsageError(
+            f"--rows {rows:,} is not a sample of the {n:,} rows: give a smaller number."
+        )
     (found, *_), interrupted = screen_data(opened, options)
     if interrupted or found is None:
-        fail("interrupted.", INTERRUPTED)
+        terminal.fail("interrupted.")
     sample: Any = screen(
         opened.features,
         opened.target,
-        lambda design: Plan.subsample(design.n_rows, p, min(keep, p), min(rows, design.n_rows)),
+        lambda design: Plan.subsample(design.n_rows, p, min(options.keep, p), min(rows, design.n_rows)),
         statistic=options.statistic,
         row_order="random",
         missing=found.parameters["missing"],
@@ -65,20 +48,20 @@ def run(
         random_state=options.seed,
     )
     check = SampleCheck(found, sample)
-    if plot is not None:
+    if options.plot is not None:
         from banditsis.show.plots import sample_check  # needs Matplotlib
 
         picture: Any = sample_check(check).figure
-        picture.savefig(plot, dpi=150)
-    if as_json:
-        print_output(json.dumps(to_record(check), indent=2))
+        picture.savefig(options.plot, dpi=150)
+    if options.as_json:
+        terminal.print_output(json.dumps(to_record(check), indent=2))
         return
-    values = np.asarray(opened.target)
     size = f"{count(found.n_rows, 'row')}, {count(p, 'feature')}"
-    print_output(f"{data}: {size}\n{', '.join(names)}: {summarize_response(values)}\n", indent=2)
-    print_output(describe(check))
-    if plot is not None:
-        print_message(f"Wrote {plot}.")
+    response = f"{', '.join(names)}: {output.summarize_response(np.asarray(opened.target))}"
+    terminal.print_output(f"{data}: {size}\n{response}\n", indent=2)
+    terminal.print_output("\n".join(wrap(part, LINE_WIDTH, 0) for part in describe(check) if part))
+    if options.plot is not None:
+        terminal.print_message(f"Wrote {options.plot}.")
 
 
 def to_record(check: SampleCheck) -> dict[str, Any]:
@@ -97,34 +80,37 @@ def to_record(check: SampleCheck) -> dict[str, Any]:
     }
 
 
-def describe(check: SampleCheck) -> str:
-    """What the sample keeps and misses, and what such samples can detect, in lines of 80 characters."""
-    found, m, n_best = check.found, check.n_rows, len(check.found.selected)
-    n_missed, clear = len(check.missed), _count_clear(len(check.associated))
-    share = format_share(m / found.n_rows)
+def describe(check: SampleCheck) -> list[str]:
+    """What the sample keeps and misses, what such samples can detect, and what the answer is based on."""
+    found, n_best, n_missed = check.found, len(check.found.selected), len(check.missed)
+    share = format_share(check.n_rows / found.n_rows)
+    misses = f"misses {n_missed:,} of them:" if n_missed else "misses none of them."
     own = check.sample.associated
     alone = "" if own is None else f" By the p-values of the sample, {_count_clear(len(own))}."
-    misses = f"misses {n_missed:,} of them" if n_missed else "misses none of them"
-    parts = [
-        f"A random sample of {count(m, 'row')} ({share}) keeps {int(check.kept.sum()):,} of the best "
-        f"{n_best:,} features of all rows. In all rows, {clear}; the sample {misses}"
-        f"{':' if n_missed else '.'}\n",
-        _table(check),
+    based_on = "All rows were read, so scores and ranks over all rows are exact."
+    if not is_exact(found):
+        floor = "" if found.evidence.no_floor_reason else f"{found.detection_floor():.4f}"
+        based_on = (
+            f"To find the best of all rows, banditsis read {format_share(found.fraction_read)} of the cells; "
+            f"the sample has {share}.{floor and f' Its detection floor is {floor}.'} The listed values are "
+            "those of all rows."
+        )
+    return [
+        f"A random sample of {count(check.n_rows, 'row')} ({share}) keeps {int(check.kept.sum()):,} of the "
+        f"best {n_best:,} features of all rows. In all rows, {_count_clear(len(check.associated))}; the "
+        f"sample {misses}\n",
+        _table(check) if n_missed else "",
         _describe_floor(check) + alone,
-        _describe_cost(check),
+        based_on,
     ]
-    return "\n".join(wrap(part, LINE_WIDTH, 0) for part in parts if part)
 
 
 def _count_clear(number: int) -> str:
-    """How many features are clearly associated."""
     return f"{count(number, 'feature')} {'is' if number == 1 else 'are'} clearly associated"
 
 
 def _table(check: SampleCheck) -> str:
     """The strongest features that the sample missed."""
-    if not len(check.missed):
-        return ""
     columns = check.columns()
     rows = np.flatnonzero(np.isin(columns["index"], check.missed))
     shown = {name: values[rows[:MAX_LISTED]] for name, values in columns.items()}
@@ -140,7 +126,7 @@ def _table(check: SampleCheck) -> str:
     if check.floor is not None:
         texts["chance"] = [f"{chance:.0%}" for chance in shown["chance"]]
     more = f"\n… and {len(rows) - MAX_LISTED:,} more: use --json." if len(rows) > MAX_LISTED else ""
-    return table_of_columns(texts, left=("feature",)) + more + "\n"
+    return terminal.table_of_columns(texts, left=("feature",)) + more + "\n"
 
 
 def _describe_floor(check: SampleCheck) -> str:
@@ -152,20 +138,7 @@ def _describe_floor(check: SampleCheck) -> str:
     expected = check.chances(check.associated).sum()
     return (
         f"Detection floor of such a sample: {check.floor:.4f}. It keeps a feature with |r| at or above the "
-        f"floor with probability 95%{floor_condition(check.sample)}; {weaker:,} of the {n_clear:,} are below "
-        f"it. Another sample would miss others: {n_clear - expected:.0f} of the {n_clear:,} on average."
-    )
-
-
-def _describe_cost(check: SampleCheck) -> str:
-    """How much was read to find the features of all rows, and what that may have missed."""
-    found, share = check.found, format_share(check.n_rows / check.found.n_rows)
-    if is_exact(found):
-        return "All rows were read, so scores and ranks over all rows are exact."
-    floor = (
-        "" if found.evidence.no_floor_reason else f" Its detection floor is {found.detection_floor():.4f}."
-    )
-    return (
-        f"To find the best of all rows, banditsis read {format_share(found.fraction_read)} of the cells; the "
-        f"sample has {share}.{floor} The listed values are those of all rows."
+        f"floor with probability 95%{sentences.floor_condition(check.sample)}; {weaker:,} of the {n_clear:,} "
+        f"are below it. Another sample would miss others: {n_clear - expected:.0f} of the {n_clear:,} on "
+        "average."
     )

@@ -17,15 +17,15 @@ import click
 from banditsis.core.formatting import printable, text_table, wrap
 from banditsis.core.parallel import RoundError
 
-INVALID_INPUT, USAGE, INTERRUPTED = 1, 2, 130
-#: Exit code of a process that a closed pipe has ended, 128 + SIGPIPE.
-CLOSED_PIPE = 141
+#: Exit codes; the last one is that of a process that a closed pipe has ended, 128 + SIGPIPE.
+INVALID_INPUT, USAGE, INTERRUPTED, CLOSED_PIPE = 1, 2, 130, 141
 #: What the user can cause; any other error is a bug and keeps its traceback.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError)
 #: Parameters that messages name and that are options of the commands.
-NAMED = ("confidence", "dates", "missing", "one_hot", "pvalues", "row_order", "sampling", "statistic")
-#: Those that messages also name without a value.
-NAMED_ALONE = ("avoid_redundancy", "id_column", "min_correlation", "n_jobs", "sample_weight")
+PARAMETERS = (
+    *("avoid_redundancy", "confidence", "dates", "id_column", "min_correlation", "missing", "n_jobs"),
+    *("one_hot", "pvalues", "row_order", "sample_weight", "sampling", "statistic"),
+)
 
 
 class UsageError(ValueError):
@@ -50,25 +50,21 @@ def exit_codes() -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
-            fail("interrupted.", INTERRUPTED)
+            fail("interrupted.")
         except USER_ERRORS as error:
             if os.environ.get("BANDITSIS_DEBUG"):
                 raise
-            fail(_describe(error), USAGE if isinstance(error, UsageError) else INVALID_INPUT)
+            text = _one_line(error) or type(error).__name__
+            if isinstance(error, MemoryError):
+                text = "not enough memory: set a memory limit, index the data first, or use fewer rows."
+            elif isinstance(error, OSError) and error.strerror and error.filename is not None:
+                text = f"{error.filename}: {error.strerror}."
+            fail(text, USAGE if isinstance(error, UsageError) else INVALID_INPUT)
 
 
-def fail(message: str, code: int) -> NoReturn:
+def fail(message: str, code: int = INTERRUPTED) -> NoReturn:
     print_message(f"error: {name_options(message)}", indent=7)
     raise click.exceptions.Exit(code) from None
-
-
-def _describe(error: Exception) -> str:
-    """The message of an error without line breaks."""
-    if isinstance(error, MemoryError):
-        return "not enough memory: set a memory limit, index the data first, or use fewer rows."
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}."
-    return _one_line(error) or type(error).__name__
 
 
 def _one_line(message: object) -> str:
@@ -103,10 +99,8 @@ def print_message(text: str, indent: int | None = None) -> None:
 
 def _print(text: str, stream: TextIO, indent: int | None) -> None:
     text = printable(text)
-    if indent is not None:
-        text = wrap(text, line_width(stream), indent)
     try:
-        print(text, file=stream, flush=True)
+        print(text if indent is None else wrap(text, line_width(stream), indent), file=stream, flush=True)
     except OSError:
         with open(os.devnull, "w") as nowhere:  # or else Python flushes the rest at exit, and fails again
             os.dup2(nowhere.fileno(), stream.fileno())
@@ -127,10 +121,11 @@ def table_of_columns(columns: Mapping[str, Sequence[str]], left: Collection[str]
 def name_options(text: str) -> str:
     """Text with options as the command line has them: --pvalues instead of pvalues=True."""
 
-    def name(found: re.Match[str]) -> str:
-        return f"--{found[1].replace('_', '-')}" + ("" if found[2] == "True" else f" {found[2]}")
+    def to_option(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        if value is None and "_" not in name:  # a word like any other
+            return name
+        return f"--{name.replace('_', '-')}" + ("" if value in (None, "True") else f" {value}")
 
-    named = re.sub(rf"\b({'|'.join(NAMED)})=[\"']?([\w.]*\w)\b[\"']?", name, text)
-    alone = rf"(?<![\w'\"])({'|'.join(NAMED_ALONE)})(?![\w'\"])"
-    named = re.sub(alone, lambda found: f"--{found[1].replace('_', '-')}", named)
-    return re.sub(r"(--[\w-]+( \w+)?), \1\b", r"\1", named)
+    value = r"=[\"']?([\w.]*\w)\b[\"']?"
+    return re.sub(rf"(?<![\w'\"])({'|'.join(PARAMETERS)})(?:{value})?(?![\w'\"])", to_option, text)
