@@ -25,7 +25,7 @@ from benchmarks.timing import interleaved
 from distributed import Client, LocalCluster
 
 from banditsis import BanditSIS, Plan, screen
-from banditsis.index.folder import Folder, read_record
+from banditsis.index.folder import Folder
 from banditsis.index.writer import build_index
 from banditsis.sources.dask import FileOnWorkers
 
@@ -159,7 +159,7 @@ def shuffled(scale: float, folder: Path) -> Iterator[Figure]:
     store = build_index(folder / "x.npy", folder / "x.index", target=str(folder / "y.npy"), random_state=0)
     size = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
     with cluster(2) as workers, Client(workers) as client:
-        source = FileOnWorkers(store, target=read_record(Folder.at(store)).target)
+        source = FileOnWorkers(store, target=Folder(store).record.target)
         plan = Plan.optimal(n, p, 50, 0.05)
         screen(source, source.y, plan)  # loads modules and opens files
         before = sum(client.run(bytes_read).values())

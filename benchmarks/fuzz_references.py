@@ -26,7 +26,7 @@ from bed_reader import open_bed
 from sklearn.datasets import load_svmlight_file
 
 from banditsis import Plan, screen
-from banditsis.index.folder import Record, Written
+from banditsis.index.folder import Record
 
 rng = np.random.default_rng(0)
 X, Y = rng.standard_normal((300, 12)), rng.standard_normal(300)
@@ -173,11 +173,8 @@ def read_folder(path: Path) -> Answer:
 
 def seal(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of ``meta.json`` with their checksum."""
-    own = {
-        k: tuple(v) if isinstance(v, list) else v for k, v in fields.items() if k in Record.__annotations__
-    }
-    record = Record(**own | {"files": {name: Written(*w) for name, w in fields["files"].items()}})
-    return fields | {"checksum": record.checksum}
+    own = {name: value for name, value in fields.items() if name in Record.__annotations__}
+    return fields | {"checksum": Record(**own).checksum}
 
 
 def joined(read: Callable[[Path], Any]) -> Callable[[Path], Answer]:

@@ -50,7 +50,7 @@ def make_store(path: Path, n: int, p: int) -> Path:
             y += 0.1 * column if j < SIGNALS else 0
     np.save(path / "target.npy", y)
     np.save(path / "original_rows.npy", np.arange(n))
-    files = {file.name: Folder(str(path)).checksum(file.name) for file in path.glob("*.npy")}
+    files = {file.name: Folder(path).checksum(file.name) for file in path.glob("*.npy")}
     Record((n, p), 0, "noise", "y", files).write(path)
     return path
 

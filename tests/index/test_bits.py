@@ -196,7 +196,7 @@ def test_several_responses_are_those_one_by_one(stored):
 
 def test_some_columns_or_other_plans(stored):
     _, y, source = stored
-    path = source.parts[0].folder.where
+    path = source.parts[0].where
     some = open_source(path, columns=["x0", "x4", "x1*", "x2*", "x3*", "x5*", "x8*"])
     result = BanditSIS(4).fit(some, y).result_
     assert result.parameters["plan"] == "index"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from banditsis import Plan, open_data, open_source, screen
-from banditsis.index.folder import Folder, Written, read_record, verify
+from banditsis.index.folder import Folder, verify
 from banditsis.index.reader import IndexSource
 from banditsis.index.writer import build_index
 from banditsis.sources.views import RowSubset
@@ -54,17 +54,17 @@ def test_every_row_is_there_once_and_in_its_place(stored):
     np.testing.assert_array_equal(source.read(slice(0, len(X)), None), X[source.original_rows])
     assert source.row_number(2) == source.original_rows[2]
     assert source.dtype == X.dtype.newbyteorder("=")
-    folder = Path(source.parts[0].folder.where)
+    folder = Path(source.parts[0].where)
     np.testing.assert_array_equal(np.load(folder / "columns.npy"), X[source.original_rows])
     assert verify(folder) == []
-    assert [path.name for path in Path(source.parts[0].folder.where).parent.iterdir()] == ["x.index"]
+    assert [path.name for path in Path(source.parts[0].where).parent.iterdir()] == ["x.index"]
 
 
 @pytest.fixture
 def copied(stored):
     """An array, and its shuffled folder in a file system of fsspec."""
     files = fsspec.filesystem("memory")
-    files.put(stored[1].parts[0].folder.where, "/bucket/x.index", recursive=True)
+    files.put(stored[1].parts[0].where, "/bucket/x.index", recursive=True)
     yield stored[0], open_source("memory://bucket/x.index")
     files.rm("/bucket", recursive=True)
 
@@ -72,13 +72,13 @@ def copied(stored):
 def test_a_folder_behind_a_url_is_read_by_ranges(copied, monkeypatch):
     X, source = copied
     n, p = X.shape
-    ranges, read = [], source.parts[0].folder.remote.cat_ranges
+    ranges, read = [], source.parts[0].remote.cat_ranges
 
     def cat_ranges(paths, starts, ends, **options):
         ranges.extend(zip(starts, ends, strict=True))
         return read(paths, starts, ends, **options)
 
-    monkeypatch.setattr(source.parts[0].folder.remote, "cat_ranges", cat_ranges)
+    monkeypatch.setattr(source.parts[0].remote, "cat_ranges", cat_ranges)
     shuffled = X[source.original_rows]
     np.testing.assert_array_equal(source.read(slice(2, 9), None), shuffled[2:9])
     few = np.array([0, p - 1])
@@ -129,7 +129,7 @@ def test_names_target_and_ids_travel_with_the_rows(tmp_path):
     np.testing.assert_allclose(
         source.read(slice(0, 200), None), frame[["a", "b c"]].to_numpy()[source.original_rows]
     )
-    record = read_record(Folder.at(path))
+    record = Folder(path).record
     assert (record.target, record.seed, record.source) == ("größe", 0, "x.csv")
     with pytest.raises(ValueError, match="no column 'grosse'"):
         open_file(path, ["grosse"])
@@ -423,9 +423,9 @@ def test_a_changed_vector_is_noticed_when_it_is_read(tmp_path, name):
 @pytest.mark.parametrize("dtype", ["O", "complex64", "V8", "datetime64[ns]", "U4"])
 def test_only_numbers_are_cells(tmp_path, dtype):
     path = build_index(normal(300, 5), tmp_path / "x.index", random_state=0)
-    record = read_record(Folder.at(path))
+    record = Folder(path).record
     np.save(path / "columns.npy", np.zeros((300, 5), dtype))
-    record.files["columns.npy"] = Written((path / "columns.npy").stat().st_size, 0)
+    record.files["columns.npy"] = [(path / "columns.npy").stat().st_size, 0]
     record.write(path)
     with pytest.raises(ValueError, match="not a valid index"):
         open_source(path)
@@ -444,7 +444,7 @@ def test_rows_of_a_part_of_an_array_count_from_its_first(tmp_path):
 def test_a_folder_names_only_its_own_target(tmp_path):
     """Else a folder from elsewhere could make a run read any file or address."""
     path = build_index(normal(50, 3), tmp_path / "x.index", random_state=0)
-    record = dataclasses.replace(read_record(Folder.at(path)), target="https://example.com/y.csv")
+    record = dataclasses.replace(Folder(path).record, target="https://example.com/y.csv")
     record.write(path)
     with pytest.raises(ValueError, match="no values of its target"):
         open_source(path)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, build_index, open_data, open_source
 from banditsis.cli.app import app
-from banditsis.index.folder import Folder, read_record
+from banditsis.index.folder import Folder
 from banditsis.sources.dask import FileOnWorkers
 from banditsis.sources.views import ColumnSubset, RowSubset
 
@@ -133,14 +133,15 @@ def test_a_message_names_the_row_of_the_original_data(tmp_path):
         ("names.json", lambda file: file.write_text(file.read_text().replace('"', "")), "is not valid"),
         ("names.json", lambda file: file.write_text(f"[{'5, ' * (X.shape[1] - 1)}5]"), "a list of texts"),
         ("columns.npy", lambda file: np.save(file, np.load(file)[:-1]), "has the shape"),
-        ("bits.npy", lambda file: np.save(file, np.load(file)[:-1]), "bits and moments of shapes"),
-        ("moments.npy", lambda file: np.save(file, np.load(file).astype("f4")), "bits and moments of shapes"),
+        ("bits.npy", lambda file: np.save(file, np.load(file)[:-1]), "has the shape"),
+        ("moments.npy", lambda file: np.save(file, np.load(file).astype("f4")), "has the shape"),
         ("columns.npy", lambda file: file.write_bytes(file.read_bytes().replace(b"(", b"[", 1)), "damaged"),
     ],
 )
 def test_files_that_lie_with_right_checksums(tmp_path, name, change, reason):
     path = build_index(pd.DataFrame(X).add_prefix("x"), tmp_path / "x.index", random_state=0)
-    record, folder = read_record(Folder.at(path)), Folder.at(path)
+    folder = Folder(path)
+    record = folder.record
     change(path / name)
     record.files[name] = folder.checksum(name)
     record.write(path)

@@ -35,24 +35,31 @@ FEW_QUERIES, LONG_RUN, SHORT_RUN = 4, 1 << 13, 1 << 8
 
 
 class Block(NamedTuple):
-    """Rows that are rotated together, filled with zeros to a size; ``word`` is the first of their bits."""
+    """Rows that are rotated together, filled with zeros to a size."""
 
     number: int
     start: int
     stop: int
     size: int
-    word: int
+    #: lines of its bits and of its moments
+    words: slice
+    moments: slice
+
+    @property
+    def n_rows(self) -> int:
+        return self.stop - self.start
 
 
 def make_blocks(n: int) -> list[Block]:
     """Divide n rows into blocks of a power of two; only the last one is filled up."""
     blocks, start, word = list[Block](), 0, 0
     while start < n:
-        left = n - start
+        left, k = n - start, len(blocks)
         full = left >= SMALL_BLOCK
         size = min(BLOCK, 1 << (left.bit_length() - 1)) if full else max(WORD, 1 << (left - 1).bit_length())
-        blocks.append(Block(len(blocks), start, min(n, start + size), size, word))
-        start, word = start + size, word + size // WORD
+        words, moments = slice(word, word + size // WORD), slice(N_MOMENTS * k, N_MOMENTS * (k + 1))
+        blocks.append(Block(k, start, min(n, start + size), size, words, moments))
+        start, word = start + size, words.stop
     return blocks
 
 
@@ -66,7 +73,8 @@ def draw_signs(seed: int, block: Block) -> Array:
 def encode_panel(columns: Array, blocks: Sequence[Block], seed: int, code: Array, moments: Floats) -> None:
     """Fill the bits (words, features) and moments (5 × blocks, features) of some features, one a line."""
 
-    def encode_block(block: Block, first: int) -> None:
+    def encode_some(piece: tuple[Block, int]) -> None:
+        block, first = piece
         signs = draw_signs(seed, block)
         for low in range(first, min(first + COLUMNS_AT_ONCE, len(columns)), WIDTH):
             part = slice(low, low + WIDTH)
@@ -75,11 +83,9 @@ def encode_panel(columns: Array, blocks: Sequence[Block], seed: int, code: Array
             bits = np.empty((block.size // WORD, len(cells)), np.uint64)
             found = np.empty((N_MOMENTS, len(cells)))
             kernels.bits.encode(cells, signs, bits, found)
-            code[block.word : block.word + len(bits), part] = bits
-            moments[N_MOMENTS * block.number : N_MOMENTS * (block.number + 1), part] = found
+            code[block.words, part], moments[block.moments, part] = bits, found
 
-    pieces = product(blocks, range(0, len(columns), COLUMNS_AT_ONCE))
-    map_in_threads(lambda piece: encode_block(*piece), pieces)
+    map_in_threads(encode_some, product(blocks, range(0, len(columns), COLUMNS_AT_ONCE)))
 
 
 class Part(NamedTuple):
@@ -89,18 +95,6 @@ class Part(NamedTuple):
     moments: Source
     seed: int
     n_rows: int
-
-    def read_bits(self, block: Block) -> Array:
-        """The bits of a block."""
-        return _read(self.bits, slice(block.word, block.word + block.size // WORD))
-
-    def read_moments(self, block: Block) -> Array:
-        """The moments of a block."""
-        return _read(self.moments, slice(N_MOMENTS * block.number, N_MOMENTS * (block.number + 1)))
-
-
-def _read(array: Source, lines: slice) -> Array:
-    return np.ascontiguousarray(array.read(lines, slice(0, array.shape[1])))
 
 
 class Estimates(NamedTuple):
@@ -116,22 +110,16 @@ class Estimates(NamedTuple):
 
 
 class Sketch:
-    """The bits of all features in one or several folders, whose rows follow each other."""
+    """The bits of all features in one or several folders, whose rows follow each other, or of some."""
 
     def __init__(self, parts: Sequence[Part], columns: Indices | None = None) -> None:
         self.parts, self.columns = parts, columns
-        self.n_features = parts[0].bits.shape[1]
-        starts = np.cumsum([0, *(part.n_rows for part in parts)]).tolist()
-        self.n_rows = starts[-1]
-        self._blocks = [
-            (part, start, block)
-            for part, start in zip(parts, starts, strict=False)
-            for block in make_blocks(part.n_rows)
-        ]
-
-    def take(self, columns: Indices) -> Sketch:
-        """The bits of some of the features."""
-        return Sketch(self.parts, columns if self.columns is None else self.columns[columns])
+        self._blocks, self._n_rows = list[tuple[Part, Block]](), 0
+        for part in parts:
+            for block in make_blocks(part.n_rows):
+                moved = block._replace(start=self._n_rows + block.start, stop=self._n_rows + block.stop)
+                self._blocks.append((part, moved))
+            self._n_rows += part.n_rows
 
     def estimate(
         self, compute: Callable[[slice], Floats], workers: Workers, tick: Callable[[int], None]
@@ -141,8 +129,8 @@ class Sketch:
         The columns must have mean 0 over all rows. ``tick`` is called with numbers of rows.
         """
         queries = self._rotate(compute)
-        m, p = len(queries[0][0]), self.n_features
-        shift = self.parts[0].read_moments(self._blocks[0][2])[0].copy()
+        m, p = len(queries[0][0]), self.parts[0].bits.shape[1]
+        shift = _read(self.parts[0].moments, slice(0, 1))[0].copy()
         shift[~np.isfinite(shift)] = 0.0
         run = LONG_RUN if m < FEW_QUERIES else SHORT_RUN
         out, width = np.zeros((2 * m + 4, p)), max(min(run, 1 << 10), -(-p // workers.n_jobs))
@@ -156,14 +144,14 @@ class Sketch:
         for first in range(0, len(queries), step):
             some = self._blocks[first : first + step]
             group = [
-                (part.read_bits(block), part.read_moments(block), block.stop - block.start, *query)
-                for (part, _, block), query in zip(some, queries[first : first + step], strict=True)
+                (_read(part.bits, block.words), _read(part.moments, block.moments), block.n_rows, *query)
+                for (part, block), query in zip(some, queries[first : first + step], strict=True)
             ]
             workers.run((add, group, start) for start in range(0, p, width))
-            tick(sum(block.stop - block.start for _, _, block in some))
+            tick(sum(block.n_rows for _, block in some))
         first, second, squares, missing = out[2 * m :]
         with np.errstate(over="ignore", invalid="ignore"):
-            between = second - first * (first / np.maximum(self.n_rows - missing, 1.0))
+            between = second - first * (first / np.maximum(self._n_rows - missing, 1.0))
             squares = squares + np.maximum(between, 0.0)
         squares = np.where(np.isfinite(first), np.nan_to_num(squares, nan=np.inf, posinf=np.inf), np.nan)
         # Rows that two folders with one seed share have the same error, so variances do not simply add up.
@@ -175,30 +163,32 @@ class Sketch:
     def _rotate(self, compute: Callable[[slice], Floats]) -> list[tuple[Array, Floats]]:
         """Rotate the queries as the features of each block, and round them, as ``add_block`` takes them."""
 
-        def rotate(given: list[tuple[Part, int, Block]]) -> list[tuple[Array, Floats]]:
-            (_, first, start), (_, last, end) = given[0], given[-1]
-            values = compute(slice(first + start.start, last + end.stop))
-            values = np.ascontiguousarray(values).reshape(len(given), -1, values.shape[1])
-            shape = len(given), values.shape[2]
-            planes = np.zeros((*shape, QUERY_BITS, start.size // WORD), np.uint64)
-            numbers = np.empty((*shape, 6))
-            signs = np.stack([draw_signs(part.seed, block) for part, _, block in given])
+        def rotate(some: list[tuple[Part, Block]]) -> list[tuple[Array, Floats]]:
+            values = compute(slice(some[0][1].start, some[-1][1].stop))
+            values = np.ascontiguousarray(values).reshape(len(some), -1, m)
+            planes = np.zeros((len(some), m, QUERY_BITS, some[0][1].size // WORD), np.uint64)
+            numbers = np.empty((len(some), m, 6))
+            signs = np.stack([draw_signs(part.seed, block) for part, block in some])
             kernels.bits.round_queries(values, signs, planes, numbers)
             return list(zip(planes, numbers, strict=True))
 
-        m = compute(slice(0, 1)).shape[1]
-        alike = groupby(self._blocks, lambda given: (given[2].stop - given[2].start, given[2].size))
+        m, groups = compute(slice(0, 1)).shape[1], list[list[tuple[Part, Block]]]()
         size = max(1, WIDTH // max(m, 1))
-        listed = [list(some) for _, some in alike]
-        groups = [some[k : k + size] for some in listed for k in range(0, len(some), size)]
+        for _, alike in groupby(self._blocks, lambda given: (given[1].n_rows, given[1].size)):
+            some = list(alike)
+            groups += [some[k : k + size] for k in range(0, len(some), size)]
         return [query for found in map_in_threads(rotate, groups) for query in found]
+
+
+def _read(array: Source, lines: slice) -> Array:
+    return np.ascontiguousarray(array.read(lines, slice(0, array.shape[1])))
 
 
 def find_sketch(source: Source) -> Sketch | None:
     """The bits of the features of an index, or of some of them; None for other sources."""
-    if isinstance(source, ColumnSubset):
-        sketch = find_sketch(source.base)
-        return None if sketch is None else sketch.take(source.columns)
+    if isinstance(source, ColumnSubset) and (sketch := find_sketch(source.base)) is not None:
+        columns = source.columns if sketch.columns is None else sketch.columns[source.columns]
+        return Sketch(sketch.parts, columns)
     return getattr(source, "sketch", None)
 
 
@@ -209,14 +199,13 @@ def plan_by_bits(
     base: Any = source
     while hasattr(base, "base"):
         base = base.base
-    (n, p), asked = source.shape, plan.name == BY_BITS
-    is_open = plan.why_exact == ALL_ROWS_READ and settings.row_order == "auto"
+    (n, p), asked, reason = source.shape, plan.name == BY_BITS, ""
+    is_open = (plan.why_exact, settings.row_order) == (ALL_ROWS_READ, "auto")
     if not asked and not (is_open and settings.sampling != "stratified" and hasattr(base, "sketch")):
         return None, []
     made = plan if asked else Plan.index(n, p, plan.n_keep)
     if not asked and 2 * made.steps[0].n_keep > p:
         return None, []
-    reason = ""
     if not isinstance(statistic, LinearStatistic) or statistic.layout.weighted:
         given = " with covariates" if statistic.rank else ""
         what = f"{statistic.name!r}{given}" if statistic.sample_weight is None else "sample weights"

@@ -24,7 +24,7 @@ from banditsis.formats.checks import to_text
 from banditsis.formats.join import find_place, read_columns
 from banditsis.formats.opening import META, find_prefix, is_index, local_path, open_any
 from banditsis.formats.options import Patterns, ReadOptions, check_options
-from banditsis.index.folder import ANNOTATION, BITS, CELLS, MOMENTS, PART, Folder, Record, Written
+from banditsis.index.folder import ANNOTATION, BITS, CELLS, MOMENTS, PART, Folder, Record
 from banditsis.index.reader import IndexSource
 from banditsis.index.sketch import N_MOMENTS, WIDTH, WORD, encode_panel, make_blocks
 from banditsis.sources.array import CACHE_LINE
@@ -251,7 +251,7 @@ def _write_folder(
             _write_vector(index, name, np.asarray(values))
     written = _write_cells(data.source, dtype, order, seed, memory, folder, report)
     names = sorted(file.name for file in index.iterdir() if file.name != CELLS)
-    files = {name: Folder(str(index)).checksum(name) for name in names} | {CELLS: written}
+    files = {name: Folder(index).checksum(name) for name in names} | {CELLS: written}
     Record(data.source.shape, seed, data.name, data.target, files).write(index)
 
 
@@ -283,7 +283,7 @@ def _write_cells(
     memory: int,
     folder: Path,
     report: Callable[[int, int], None],
-) -> Written:
+) -> list[int]:
     """Write all rows by column in an order, and their bits; each thread does a few columns at a time."""
     (n, p), blocks, index = source.shape, make_blocks(source.shape[0]), folder / INDEX
     bits = _create(index / BITS, np.uint64, (sum(block.size for block in blocks) // WORD, p))
@@ -320,7 +320,7 @@ def _write_cells(
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": True, "shape": (n, p)}
         np.lib.format.write_array_header_1_0(file, header)
         file.flush()
-        crc = Folder(str(index)).checksum(CELLS).crc32
+        crc = Folder(index).checksum(CELLS)[1]
 
         def finish(columns: slice) -> None:
             nonlocal crc
@@ -331,7 +331,7 @@ def _write_cells(
 
         panels = (slice(low, min(low + width, p)) for low in range(0, p, width))
         workers.run_in_order(panels, encode, finish, len(in_order))
-        return Written(file.tell(), crc)
+        return [file.tell(), crc]
 
 
 def _transpose(block: Array, out: Array) -> None:
