@@ -31,7 +31,8 @@ PAIRS = PairOrder.make(3, main_effects=True, squares=False)
 EXAMPLES = [
     (arrays.split_at, (slice(2, 9), EDGES), [(0, slice(2, 4)), (1, slice(4, 8)), (2, slice(8, 9))]),
     (arrays.split_at, (np.array([0, 3, 9, 10]), EDGES), [(0, [0, 3]), (2, slice(9, 11))]),
-    (arrays.are_distinct_integers, (np.array([[3.0, 1.0], [1.0, 1.0], [2.0, 2.0]]),), [True, False]),
+    (arrays.are_distinct_integers, (np.array([3.0, 1.0, 2.0]),), True),
+    (arrays.are_distinct_integers, (np.array([3.0, np.nan, 2.0]),), False),
     (arrays.rank_values, (np.array([7.0, 3.0, 7.0, 1.0]),), [3.5, 2.0, 3.5, 1.0]),
     (formatting.format_bytes, (1.5e9,), "1.5 GB"),
     (formatting.format_bytes, (800,), "800 B"),

@@ -1,7 +1,5 @@
 """Undecided features: how many rows are informative, who may stay, and what the floor covers."""
 
-import json
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +7,6 @@ import scipy.sparse as sp
 from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.evidence import (
     informative_rows,
-    informative_rows_of_sums,
     measure_unread,
     measure_variance_inflation,
 )
@@ -30,20 +27,6 @@ def test_informative_rows_of_known_distributions():
         [rng.standard_normal(m), np.arange(m) < 7, np.zeros(m), np.r_[1e100, np.zeros(m - 1)], rng.random(m)]
     ).astype(float)
     np.testing.assert_allclose(informative_rows(values, None), [m / 3, 7, 0, 1, m / 1.8], rtol=0.02)
-
-
-def test_informative_rows_from_sums():
-    rng = np.random.default_rng(0)
-    z, w = rng.standard_t(5, (400, 5)), rng.uniform(0.5, 2, 400)
-    z[:, 3], z[:, 4] = 0.0, 1e-100  # no values at all, and fourth powers that are 0
-    mean = w @ z / 400
-    squares = w @ np.square(z) - 400 * mean**2
-    given = w @ z, w**2 @ z, w**2 @ z**2, w**2 @ z**4
-    squares[4] = 1e-198
-    out = informative_rows_of_sums(squares, *given, np.array([w @ w]), np.array([400.0]))
-    fourth = given[3] - 6 * mean**2 * given[2] + 8 * mean**3 * given[1] - 3 * (w @ w) * mean**4
-    np.testing.assert_allclose(out[:3], squares[:3] ** 2 / fourth[:3], rtol=1e-12)
-    assert out[3:].tolist() == [0, 400]
 
 
 def test_undecided_features_take_at_most_half_of_the_places():
@@ -96,7 +79,7 @@ def test_every_source_tells_how_much_is_known(convert):
     assert result.detection_floor() == pytest.approx(expected.detection_floor(), rel=0.03)
 
 
-def test_intervals_of_rare_features_are_wide():
+def test_rare_features_have_wide_intervals_and_are_counted():
     """A feature that is 1 in a single row read has a score, but hardly any is ruled out."""
     X, y = make_rare()
     X[:, 1:] = 0.01 * X[:, 1:]
@@ -109,18 +92,11 @@ def test_intervals_of_rare_features_are_wide():
     assert ((high - low)[few] > 1.6 * r[few]).all()
     ordinary = result.evidence.informative > 150
     np.testing.assert_allclose((high - low)[ordinary], 2 * 1.96 / np.sqrt(597), rtol=0.15)
-
-
-def test_the_result_names_them():
-    X, y = make_rare()
-    X[:, 1:150] = rng.random((20_000, 149)) < 0.0005
-    result = screen(X, y, Plan(20_000, 200, ((300, 20), (600, 10))), random_state=0)
     n = len(result.undecided)
-    assert n > 100
+    assert n > 50
     sentence = f"{n} features have fewer than {MIN_INFORMATIVE:g} informative rows among those read"
     assert f"{sentence}; the floor does not cover them." in " ".join(str(result).split())
     assert sentence in result.to_html()
-    assert json.loads(result.to_json())["undecided"] == result.undecided.tolist()
 
 
 def test_nothing_is_undecided_in_normal_data_or_if_every_row_is_read():
@@ -178,26 +154,15 @@ def test_an_outlier_of_the_response_that_was_not_read_raises_the_floor():
     assert stratified.detection_floor() < plain.detection_floor()
 
 
-def test_unread_rows_are_those_of_each_response():
-    Y = rng.standard_normal((1000, 2))
-    Y[5, 0], Y[7, 1] = 100, -200
-    statistic = Pearson.bind(Y, False).calibrate(slice(0, 1000))
-    assert (measure_unread(statistic, np.delete(np.arange(1000), [5, 6, 7])) > 0.5).all()
-    found = measure_unread(statistic, np.array([5]))
-    assert found[0] == 0
-    assert found[1] > 0.5
-    assert (measure_unread(statistic, slice(0, 1000)) == 0).all()
-
-
-def test_unread_rows_count_together():
+def test_unread_rows_of_each_response_count_together():
     """By the inequality of Cauchy and Schwarz, ten rows can add √10 times as much as one of them."""
-    y = rng.standard_normal(10_000)
-    y[:10] = 50.0
-    statistic = Pearson.bind(y[:, None], False).calibrate(slice(0, 10_000))
-    deviation = np.sqrt(np.sum(np.square(y - y.mean())))
-    share = (50 - y.mean()) / deviation
-    assert measure_unread(statistic, slice(10, 900))[0] == pytest.approx(np.sqrt(10) * share)
-    assert measure_unread(statistic, slice(9, 900))[0] == 0  # such a row was read
+    Y = rng.standard_normal((10_000, 2))
+    Y[:10, 0], Y[5, 1] = 50.0, -200.0
+    statistic = Pearson.bind(Y, False).calibrate(slice(0, 10_000))
+    shares = np.abs(Y[5] - Y.mean(axis=0)) / np.sqrt(np.sum(np.square(Y - Y.mean(axis=0)), axis=0))
+    np.testing.assert_allclose(measure_unread(statistic, slice(10, 900)), shares * [np.sqrt(10), 1])
+    np.testing.assert_allclose(measure_unread(statistic, slice(9, 900)), shares * [0, 1])  # one was read
+    assert (measure_unread(statistic, slice(0, 10_000)) == 0).all()
 
 
 def test_rows_that_are_read_for_certain_do_not_make_a_sample_uncertain():

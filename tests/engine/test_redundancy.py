@@ -72,14 +72,9 @@ def test_copies_fill_up_by_score_if_nothing_else_is_left():
     x = np.random.default_rng(0).standard_normal((100, 2))
     X = np.column_stack([x[:, 0], x[:, 0], x[:, 1], x[:, 1], np.full(100, 0.1)])
     y = x @ [1, 2]
-    for size, expected in ((2, [2, 0]), (3, [2, 0, 3]), (4, [2, 0, 3, 1]), (5, [2, 0, 3, 1, 4]), (9, None)):
+    for size in (2, 3, 4, 5, 9):
         selected = SIS(size, avoid_redundancy=True).fit(X, y).result_.selected.tolist()
-        assert selected == (expected or [2, 0, 3, 1, 4])
-
-
-def test_without_correlations_the_order_is_that_of_the_scores():
-    relevance = np.random.default_rng(0).random(30)
-    np.testing.assert_array_equal(choose(relevance, np.eye(30), 12), np.argsort(-relevance)[:12])
+        assert selected == [2, 0, 3, 1, 4][:size]
     assert choose(np.ones(5), np.eye(5), 3).tolist() == [0, 1, 2]
 
 
@@ -93,9 +88,8 @@ def test_adaptive_runs_use_the_rows_they_read():
     assert result.selected[0] in {0, *range(500, 520)}
     assert result.selected[1:].tolist() == [1, 2]
     assert result.rounds[-1].n_kept == result.evidence.n_candidates == 200
-    assert (
-        200 * result.rounds[-1].n_rows < result.evidence.cells_reread < 200 * len(X)
-    )  # and a few for variances
+    n_reread = result.evidence.cells_reread  # with a few for variances
+    assert 200 * result.rounds[-1].n_rows < n_reread < 200 * len(X)
     assert len(result.evidence.informative) == 3
     assert "was one of the 200 candidates with probability 95%" in " ".join(str(result).split())
     np.testing.assert_allclose(result.evidence.correlation, np.corrcoef(X[:, result.selected].T), atol=0.05)
@@ -106,9 +100,8 @@ def test_pvalues_come_from_all_rows_of_the_chosen_features():
     X, y = simulate(n=5000, p=300)
     settings = {"avoid_redundancy": True, "random_state": 0}
     result = BanditSIS(5, alpha=0.5, pvalues=True, **settings).fit(X, y).result_
-    np.testing.assert_allclose(
-        result.scores[result.selected], [np.corrcoef(X[:, k], y)[0, 1] for k in result.selected]
-    )
+    expected = [np.corrcoef(X[:, k], y)[0, 1] for k in result.selected]
+    np.testing.assert_allclose(result.scores[result.selected], expected)
     assert np.flatnonzero(np.isfinite(result.log10_pvalues)).tolist() == np.sort(result.selected).tolist()
     assert result.cells_read < X.size
 
@@ -157,18 +150,11 @@ def test_correlations_are_accurate_for_difficult_columns():
 
 def test_exact_runs_do_not_depend_on_the_seed():
     X, y = simulate(n=15_000)
-    first, second = (SIS(20, avoid_redundancy=True, random_state=k).fit(X, y).result_ for k in (0, 1))
+    first, second = (screen(X, y, 20, avoid_redundancy=True, random_state=k) for k in (0, 1))
     np.testing.assert_array_equal(first.selected, second.selected)
     np.testing.assert_array_equal(first.evidence.correlation, second.evidence.correlation)
     assert first.evidence.cells_reread == 10_000 * 60
     np.testing.assert_allclose(first.evidence.correlation, np.corrcoef(X[:, first.selected].T), atol=0.04)
-
-
-def test_without_a_choice_there_are_no_correlations():
-    plain = SIS(10).fit(*simulate()).result_
-    assert plain.evidence.correlation is None
-    assert plain.evidence.near_duplicates == {}
-    assert plain.evidence.n_candidates == 0
 
 
 def test_estimator_contract():
@@ -188,20 +174,10 @@ def test_invalid_settings():
         SIS(avoid_redundancy="mrmr").fit(X, y)
     with pytest.raises(ValueError, match="at most 1,024"):
         find_sizes(1025, 100, 5000, True)
-    for size, p, n_candidates in (
-        (1500, 2000, 2000),
-        (10, 100_000, 200),
-        (100, 100_000, 800),
-        (100, 300, 300),
-    ):
+    for size, p, n_candidates in ((1500, 2000, 2000), (10, 10**5, 200), (100, 10**5, 800), (100, 300, 300)):
         assert find_sizes(size, 100, p, True) == (n_candidates, size)
     with pytest.raises(ValueError, match="keeps 5 to 2,048 features, but this one keeps 4"):
         screen(X, y, Plan.exact(*X.shape, 4), avoid_redundancy=5)
     for keep, value in ((Plan.exact(*X.shape, 4), 0), (Plan.exact(*X.shape, 4), True), (4, 2)):
         with pytest.raises(ValueError, match="avoid_redundancy must be"):
             screen(X, y, keep, avoid_redundancy=value)
-    found = screen(X, y, 3, avoid_redundancy=True, random_state=0)
-    assert (
-        found.selected.tolist()
-        == BanditSIS(3, avoid_redundancy=True, random_state=0).fit(X, y).result_.selected.tolist()
-    )

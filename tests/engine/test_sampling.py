@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
-from banditsis.core.arrays import are_distinct_integers, count_rows, spread, take
+from banditsis.core.arrays import count_rows, spread
 from banditsis.engine.sampling import N_STRATA, Strata
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import PILOT_ROWS, calibrate
@@ -63,15 +63,6 @@ def test_few_rows_of_many_take_little_memory():
     tracemalloc.stop()
     assert sum(map(count_rows, rows)) == 20_000
     assert peak < 10e6
-
-
-def test_take_and_spread():
-    assert take(slice(5, 20), 3, 8) == slice(8, 13)
-    assert take(slice(5, 9), 3, 8) == slice(8, 9)
-    np.testing.assert_array_equal(take(np.arange(5) * 2, 1, 3), [2, 4])
-    np.testing.assert_array_equal(spread(slice(10, 15), 32), np.arange(10, 15))
-    picks = spread(slice(0, 1000), 32)
-    assert (picks[0], picks[-1], len(picks)) == (0, 999, 32)
 
 
 def by_distance(y):
@@ -224,15 +215,3 @@ def test_rows_are_calibrated_where_they_are(dtype, special):
         calibrate(backwards, slice(50, 290), spread(slice(50, 290), PILOT_ROWS), np.dtype(dtype)).shift,
         rtol=1e-5,
     )
-
-
-def test_distinct_integers():
-    n = 40
-    block = np.column_stack(
-        [np.arange(n), np.arange(n)[::-1] - 5, np.repeat(np.arange(n // 2), 2), np.arange(n) + 0.5]
-    )
-    assert are_distinct_integers(block).tolist() == [True, True, False, False]
-    block[3] = [np.nan, np.inf, 1.0, 2.0]
-    assert not are_distinct_integers(block).any()
-    assert are_distinct_integers(np.arange(n)[:, None]).tolist() == [True]
-    assert not are_distinct_integers(np.ones((n, 2), bool)).any()

@@ -84,13 +84,12 @@ def chunks(rows: Rows, size: int = ROWS_AT_ONCE) -> Iterator[Any]:
         yield take(rows, start, start + size)
 
 
-def are_distinct_integers(block: Array) -> Array:
-    """Which columns hold integers, all of them different."""
-    if block.dtype.kind not in "fiu":
-        return np.zeros(block.shape[1], bool)
-    ordered = np.sort(block, axis=0)
-    are_integers = (np.isfinite(block) & (block == np.rint(block))).all(axis=0)
-    return np.asarray((ordered[1:] != ordered[:-1]).all(axis=0) & are_integers)
+def are_distinct_integers(values: Array) -> bool:
+    """Whether values are integers, all of them different."""
+    if values.dtype.kind not in "fiu" or not (np.isfinite(values) & (values == np.rint(values))).all():
+        return False
+    ordered = np.sort(values)
+    return bool((ordered[1:] != ordered[:-1]).all())
 
 
 def to_columns(block: Array) -> Floats:

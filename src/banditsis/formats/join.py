@@ -208,9 +208,7 @@ def _find_key(data: Opened, side: Opened) -> str | None:
     for name, lower in zip(data.own_names, lower_names(data.own_names), strict=True):
         values = side.values(in_file[lower]) if lower in in_file else np.zeros(2)
         is_text = values.dtype.kind not in "fiub"
-        if len(set(values.tolist())) == len(values) and (
-            is_text or are_distinct_integers(values[:, None])[0]
-        ):
+        if len(set(values.tolist())) == len(values) and (is_text or are_distinct_integers(values)):
             return name
     return None
 

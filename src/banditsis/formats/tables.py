@@ -121,7 +121,7 @@ def _sort_columns(
             if options.dates == "skip":
                 skipped[j] = TIME
         elif numeric_type(kind) is not None:
-            if may_hold_ids(name, options) and are_distinct_integers(table.values(j)[:, None]).all():
+            if may_hold_ids(name, options) and are_distinct_integers(table.values(j)):
                 skipped[j] = ID
         elif _type_name(kind).startswith(NEVER_ENCODED):
             skipped[j] = NESTED
