@@ -266,6 +266,8 @@ def sample_check(check: SampleCheck, axes: Axes | None = None) -> Axes:
     >>> axes = sample_check(check)
     """
     axes = axes or style.new_axes(6.4, 5.4)
+    from matplotlib.ticker import LogLocator
+
     found, sample = check.found, check.sample
     best = found.selected
     x, y = strength_of(found)[best], strength_of(sample)[best]
@@ -291,7 +293,9 @@ def sample_check(check: SampleCheck, axes: Axes | None = None) -> Axes:
     axes.set_xlabel(f"{size} in all {found.n_rows:,} rows (log scale)")
     axes.set_ylabel(f"{size} in the sample of {check.n_rows:,} rows (log scale)")
     for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
     style.tidy(axes)
     style.add_legend_below(axes, n_columns=2)
     kept = f"keeps {int(check.kept.sum()):,} of the best {len(best):,} features"
