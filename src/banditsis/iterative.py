@@ -22,7 +22,6 @@ from banditsis.core.validation import (
 from banditsis.estimators import SIS, Screener, check_columns
 from banditsis.plans import default_size
 from banditsis.results.evidence import Evidence, Round
-from banditsis.results.features import LEAKAGE
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics import StatisticLike, find_statistic
@@ -240,7 +239,7 @@ class IterativeSIS(Screener):
             effects=None,
             parameters={**first.parameters, "iterations": len(results)},
             notes=(*[fewer] * (len(chosen) < max_size), *first.notes),
-            flags={k: flag for k, flag in first.flags.items() if k in chosen or flag == LEAKAGE},
+            flags=first.flags,
             evidence=Evidence(
                 n_covariates=first.evidence.n_covariates,
                 cells_reread=sum(result.evidence.cells_reread for result in results),

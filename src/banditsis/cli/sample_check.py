@@ -14,7 +14,7 @@ from banditsis.core.formatting import LINE_WIDTH, count, format_score, format_sh
 from banditsis.plans import Plan
 from banditsis.results import SampleCheck, sentences
 from banditsis.results.evidence import is_exact
-from banditsis.results.output import to_finite
+from banditsis.results.features import to_lists
 from banditsis.screening import screen
 
 MAX_LISTED = 20
@@ -66,7 +66,7 @@ def run_sample_check(data: str, rows: int, **given: Any) -> None:
 
 def to_record(check: SampleCheck) -> dict[str, Any]:
     """What was found as plain data."""
-    columns = {key: list(map(to_finite, values.tolist())) for key, values in check.columns().items()}
+    columns = to_lists(check.columns())
     return {
         "n_rows": check.found.n_rows,
         "sample_rows": check.n_rows,

@@ -157,6 +157,8 @@ class Run:
         no_floor, no_interval = (
             self._reasons() if self.no_guarantee_reason is None else [self.no_guarantee_reason] * 2
         )
+        kind = self.settings.statistic
+        untestable = f"the null distribution of {kind.name!r} is not known"
         return ScreeningResult(
             selected=np.arange(0),
             scores=np.broadcast_to(0.0, p),
@@ -174,6 +176,7 @@ class Run:
                 one_sided=self.statistic.one_sided,
                 no_floor_reason=no_floor,
                 no_interval_reason=no_interval,
+                no_pvalues_reason=None if kind.has_pvalues else untestable,
             ),
             about=About(
                 data=source.label,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +15,6 @@ from banditsis.statistics.null_distributions import NullDistribution
 
 if TYPE_CHECKING:
     from banditsis.results.result import ScreeningResult
-
-
-#: Probability that a feature without association is called clearly associated.
-ERROR_RATE = 0.05
 
 
 @dataclass(frozen=True)
@@ -86,20 +81,19 @@ class Evidence:
     one_sided: bool = False
     #: distribution of the scores without association
     null_distribution: NullDistribution | None = None
-    #: why there is no detection floor, no confidence interval or no p-value; None if that is known elsewhere
+    #: why there is no detection floor, no confidence interval or no p-value
     no_floor_reason: str | None = None
     no_interval_reason: str | None = None
     no_pvalues_reason: str | None = None
-
     #: cells that were read again to check small p-values or to compute correlations among candidates
     cells_reread: int = 0
     #: correlations among the selected features, if they were chosen because they are not redundant
     correlation: Floats | None = None
     #: the candidates with |r| > 0.95 that a selected feature stands for
     near_duplicates: Mapping[int, Indices] = field(default_factory=dict)
-    #: Columns of a table with a row for each bin of the selected features, for statistics such as "chi2":
+    #: columns of a table with a row for each bin of the selected features, for statistics such as "chi2":
     #: index of the feature, whether the bin is that of missing cells, where it begins (included) and ends
-    #: (NaN if it has no end), rows of each class, and its weight of evidence if there are two classes.
+    #: (NaN if it has no end), rows of each class, and its weight of evidence if there are two classes
     bins: Mapping[str, Array] = field(default_factory=dict)
 
     def take(self, kept: Indices) -> Evidence:
@@ -140,9 +134,7 @@ def is_exact(result: ScreeningResult) -> bool:
 
 def selection_mask(result: ScreeningResult) -> Array:
     """Mask of the selected features."""
-    mask = np.zeros(result.n_features, dtype=bool)
-    mask[result.selected] = True
-    return mask
+    return np.isin(np.arange(result.n_features), result.selected)
 
 
 def find_tested(result: ScreeningResult) -> Array:
@@ -165,12 +157,9 @@ def strength_of(result: ScreeningResult) -> Floats:
 
 def rank_features(result: ScreeningResult) -> Indices:
     """Rank of every feature, from 1: by the last round it survived, then by score."""
-    last_round = result.last_round.astype(np.intp)
-    order = np.lexsort((-strength_of(result), -last_round, ~selection_mask(result)))
-    ranks = np.empty(result.n_features, dtype=np.intp)
-    ranks[order] = np.arange(1, result.n_features + 1)
-    ranks[result.selected] = np.arange(1, len(result.selected) + 1)
-    return ranks
+    order = np.lexsort((-strength_of(result), -result.last_round.astype(np.intp)))
+    order = np.concatenate([result.selected, order[~selection_mask(result)[order]]])
+    return np.argsort(order) + 1
 
 
 def transform(result: ScreeningResult) -> tuple[Floats, Floats, Floats, Floats]:
@@ -193,30 +182,6 @@ def transform(result: ScreeningResult) -> tuple[Floats, Floats, Floats, Floats]:
     with np.errstate(divide="ignore"):
         normal, spread = np.sqrt(np.stack([inflation, own]) / degrees)
         return np.arctanh(np.clip(r, -1.0, 1.0)), normal, spread, rows
-
-
-def find_limits(result: ScreeningResult, confidence: float) -> Floats:
-    """Lower and upper limits of the correlations of the selected features."""
-    centre, error, own, rows = transform(result)
-    z = -NormalDist().inv_cdf(0.5 - confidence / 2)
-    half = np.fmax(z * error, student_quantile(z, 2 * rows) * own)
-    with np.errstate(invalid="ignore"):
-        low, high = np.tanh(centre - half), np.tanh(centre + half)
-    exact = np.isinf(centre)  # inf - inf, if three rows or a copy of the response give ±1
-    return np.where(exact[:, None], np.sign(centre)[:, None], np.column_stack([low, high]))
-
-
-def is_clear(result: ScreeningResult, error_rate: float) -> Array:
-    """Whether the interval of each selected feature, simultaneous for all features, does not contain 0."""
-    centre, error, own, rows = transform(result)
-    z = -NormalDist().inv_cdf(error_rate / result.n_features / 2)
-    wide: Any = z
-    evidence = result.evidence
-    if evidence.informative is not None and evidence.informative_response is not None:
-        share = min(1.0, evidence.informative_response / result.rounds[-1].n_rows)
-        wide = z + z * z / (6 * np.sqrt(np.maximum(evidence.informative, 1) * share))
-    half = np.maximum(wide * error, student_quantile(z, 2 * rows) * own)
-    return np.asarray(np.abs(centre) > half)
 
 
 def student_quantile(z: float, df: Floats) -> Floats:

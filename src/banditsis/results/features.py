@@ -1,9 +1,10 @@
-"""The table of features, which frames, JSON, files, the terminal, reports and plots show."""
+"""The table of features that all outputs show, and results as JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Flag of features that may be made from the response.
 LEAKAGE = "possible leakage"
+#: Stands for the logarithm of 0, as JSON has no infinity.
+LOG_OF_ZERO = -1e308
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,3 +131,44 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
     columns["flag"] = np.array([result.flags.get(int(k), "") for k in chosen], dtype=object)
     found = "discovery" if "fdr" in result.parameters else "clear"
     return Features(columns, result.evidence.one_sided, found)
+
+
+def to_json(result: Any) -> str:
+    """See :meth:`ScreeningResult.to_json`."""
+    if hasattr(result, "results"):
+        records = map(_to_record, result.results)
+        return json.dumps({"responses": dict(zip(result.names, records, strict=True))})
+    return json.dumps(_to_record(result))
+
+
+def _to_record(result: ScreeningResult) -> dict[str, Any]:
+    columns, evidence = to_lists(result.features.columns), result.evidence
+    return {
+        "features": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        "rounds": [asdict(r) for r in result.rounds],
+        "detection_floor": None if evidence.no_floor_reason else result.detection_floor(),
+        "undecided": result.undecided.tolist(),
+        "bins": to_lists(evidence.bins),
+        "n_rows": result.n_rows,
+        "n_features": result.n_features,
+        "cells_read": result.cells_read,
+        "fraction_read": result.fraction_read,
+        "cells_reread": evidence.cells_reread,
+        "parameters": result.parameters,
+        "notes": result.notes,
+        "one_sided": evidence.one_sided,
+        "no_floor_reason": evidence.no_floor_reason,
+        "no_interval_reason": evidence.no_interval_reason,
+        **vars(result.about),
+    }
+
+
+def to_lists(columns: Mapping[str, Array]) -> dict[str, list[Any]]:
+    """The columns of a table for JSON, which has neither NaN nor infinity."""
+    return {name: list(map(_to_finite, values.tolist())) for name, values in columns.items()}
+
+
+def _to_finite(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return None if np.isnan(value) else max(value, LOG_OF_ZERO)

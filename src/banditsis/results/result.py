@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -15,28 +17,63 @@ from banditsis.core.validation import check_choice, check_real
 from banditsis.plans import detection_floor, error_level
 from banditsis.results import sentences
 from banditsis.results.evidence import (
-    ERROR_RATE,
     About,
     Evidence,
     Round,
-    find_limits,
     find_tested,
     has_pvalues,
-    is_clear,
     strength_of,
+    student_quantile,
+    transform,
 )
-from banditsis.results.features import LEAKAGE, Features, describe_features, list_features
-from banditsis.results.output import Output
-from banditsis.statistics import STATISTICS
+from banditsis.results.features import Features, describe_features, list_features, to_json
 from banditsis.statistics.base import Effects
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
+
+#: Probability that a feature without association is called clearly associated.
+ERROR_RATE = 0.05
+
+
+class Output:
+    """Methods that write the result of one response, or those of several."""
+
+    def to_json(self) -> str:
+        """JSON with the selected features, rounds, parameters and versions; of several responses, by name.
+
+        The text is ASCII, with escapes for other characters. JSON has no infinity: the logarithm of a p-value
+        of 0 is -1e308.
+        """
+        return to_json(self)
+
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str | None:
+        """A report in one HTML file that works offline: what was found, the features, and how.
+
+        The best 100,000 features are listed in a table that can be sorted, searched and saved as CSV. The
+        report of several responses has an overview and a section for each.
+
+        Parameters
+        ----------
+        path : path, optional
+            The file to write, atomically; by default the text is returned.
+        title : str, optional
+            Heading of the report; by default it names the response.
+        """
+        from banditsis.show.report import write_report  # only needed here
+
+        return write_report(self, path, title)
+
+    def _repr_html_(self) -> str:
+        from banditsis.show.report.text import summarize  # only needed in notebooks
+
+        return summarize(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScreeningResult(Output):
-    r"""The selected features, the scores, and a :class:`Round` for every step.
-
-    Printing it shows the rounds as a table.
+    r"""The selected features, the scores, and a :class:`Round` for every step. Printing it shows the rounds.
 
     Attributes
     ----------
@@ -51,9 +88,8 @@ class ScreeningResult(Output):
     n_rows, n_features : int
         Shape of the data.
     effects : Effects or None
-        Effect size ``beta`` and standard error ``se`` of each selected feature, from the rows read last, not
-        corrected for selection; see :class:`~banditsis.statistics.base.Effects`. The standard error is NaN
-        if rows were sampled in strata. None for other statistics.
+        Effect sizes and standard errors of the selected features, from the rows read last, not corrected for
+        selection. Standard errors are NaN if rows were sampled in strata. None for other statistics.
     parameters : dict
         Settings of the run: statistic, row order, seed and so on.
     notes : tuple of str
@@ -61,7 +97,7 @@ class ScreeningResult(Output):
     names : sequence of str or None
         Names of the features; features without a name are called x0, x1, ….
     annotations : dict of str to ndarray
-        Further columns with a value for each feature, such as chromosome, position and alleles of a variant.
+        Further columns with a value for each feature, such as chromosome and position of a variant.
     undecided : ndarray of int
         Features that were dropped although fewer than 3.5 of the rows read say something about them, because
         they are constant, rare or heavy-tailed there. The detection floor does not cover them.
@@ -133,15 +169,10 @@ class ScreeningResult(Output):
     @cached_property
     def log10_pvalues(self) -> Floats:
         """Decimal logarithms of :attr:`pvalues`, accurate far below 1e-300."""
-        tested = find_tested(self)
-        null = self.evidence.null_distribution
+        tested, null = find_tested(self), self.evidence.null_distribution
+        if self.evidence.no_pvalues_reason is not None:
+            raise ValueError(f"no p-values: {self.evidence.no_pvalues_reason}.")
         if null is None or not tested.any():
-            if self.evidence.no_pvalues_reason is not None:
-                raise ValueError(f"no p-values: {self.evidence.no_pvalues_reason}.")
-            name = str(self.parameters.get("statistic", "pearson"))
-            kind = STATISTICS.get(name)
-            if null is None and (kind is None or not kind.has_pvalues):
-                raise ValueError(f"no p-values: the null distribution of {name!r} is not known.")
             raise ValueError(
                 "p-values were not computed: set pvalues=True (--pvalues), which reads all rows of the "
                 f"selected features. They were selected by {self.rounds[-1].n_rows:,} of {self.n_rows:,} "
@@ -155,12 +186,11 @@ class ScreeningResult(Output):
     def pvalues(self) -> Floats:
         """P-value of every feature that was tested; NaN for others.
 
-        The features of the last round are tested if it read every row, or if it was the only round.
-        Two-sided, or one-sided for statistics such as "chatterjee" for which only large scores indicate
-        association. A constant feature has p-value 1. Small p-values of skewed or heavy-tailed data are
-        corrected, for which the features are read again; those of features that were not selected are NaN
-        unless ``pvalues=True``. For multiple testing, see :meth:`select`; the table of :meth:`to_frame`
-        also has adjusted p-values.
+        The features of the last round are tested if it read every row, or if it was the only round. P-values
+        are one-sided for statistics such as "chatterjee" for which only large scores indicate association. A
+        constant feature has p-value 1. Small p-values of skewed or heavy-tailed data are corrected, for which
+        features are read again; those of features that were not selected are NaN unless ``pvalues=True``. For
+        multiple testing, see :meth:`select`, and the adjusted p-values of :meth:`to_frame`.
         """
         return np.power(10.0, self.log10_pvalues)
 
@@ -199,25 +229,32 @@ class ScreeningResult(Output):
         """Selected features that are clearly associated with the response, best first; None if not known.
 
         If features were selected by false discovery rate, they are the selected features, which have that
-        rate. Otherwise, with probability 95%, no feature without association is among them: if features have
+        rate. Otherwise, with probability 95%, no feature without association is among them. If features have
         p-values, they are those with p ≤ 0.05 after Holm's correction for all features; if not, those whose
-        95% interval (:meth:`interval`), simultaneous for all features, does not contain 0. If few rows
-        J = E_x E_y / m of the m rows read are informative about feature and response together, the normal
-        quantile z becomes z + z² / (6 √J), by the skewness of a Poisson distribution (Cornish, Fisher 1938).
+        :meth:`interval`, simultaneous for all features, does not contain 0. If few rows J = E_x E_y / m of
+        the m rows read are informative about feature and response together, its normal quantile z becomes
+        z + z² / (6 √J), by the skewness of a Poisson distribution (Cornish, Fisher 1938).
         """
         if "fdr" in self.parameters:
             return self.selected
         if has_pvalues(self):
             if np.isnan(self.log10_pvalues[self.selected]).any():  # they were not checked
                 return None
-            rejected = set(self.select(ERROR_RATE, "holm").tolist())
-            return np.array([k for k in self.selected if int(k) in rejected], dtype=np.intp)
-        if self.evidence.no_floor_reason is not None or self.evidence.own_inflation is None:
+            return self.selected[np.isin(self.selected, self.select(ERROR_RATE, "holm"))]
+        evidence = self.evidence
+        if evidence.no_floor_reason is not None or evidence.own_inflation is None:
             return None
-        return np.asarray(self.selected[is_clear(self, ERROR_RATE)])
+        centre, error, own, rows = transform(self)
+        z = -NormalDist().inv_cdf(ERROR_RATE / self.n_features / 2)
+        wide: Any = z
+        if evidence.informative is not None and evidence.informative_response is not None:
+            share = min(1.0, evidence.informative_response / self.rounds[-1].n_rows)
+            wide = z + z * z / (6 * np.sqrt(np.maximum(evidence.informative, 1) * share))
+        half = np.maximum(wide * error, student_quantile(z, 2 * rows) * own)
+        return np.asarray(self.selected[np.abs(centre) > half])
 
     def interval(self, confidence: float = 0.95) -> Floats:
-        r"""Confidence interval for the population correlation of each selected feature.
+        r"""Confidence interval for the population correlation of each selected feature, in their order.
 
         Fisher's transformation (1921) of r over the m rows that were read (and present), less the rank of the
         covariates:
@@ -231,13 +268,18 @@ class ScreeningResult(Output):
         uniform samples of a heavy-tailed response, 95% intervals cover in about 90% of the cases. Intervals
         are not corrected for selection: the largest scores tend to be too large.
 
-        Returns lower and upper limits in the order of ``selected``. Raises for other statistics, and if the
-        rows read are not a simple random sample.
+        Raises for other statistics, and if the rows read are not a simple random sample.
         """
         check_real("confidence", confidence, 0, 1)
         if self.evidence.no_interval_reason is not None:
             raise ValueError(f"no confidence intervals: {self.evidence.no_interval_reason}.")
-        return find_limits(self, confidence)
+        centre, error, own, rows = transform(self)
+        z = -NormalDist().inv_cdf(0.5 - confidence / 2)
+        half = np.fmax(z * error, student_quantile(z, 2 * rows) * own)
+        with np.errstate(invalid="ignore"):
+            limits = np.tanh(np.column_stack([centre - half, centre + half]))
+        exact = np.isinf(centre)  # inf - inf, if three rows or a copy of the response give ±1
+        return np.where(exact[:, None], np.sign(centre)[:, None], limits)
 
     def detection_floor(self, confidence: float = 0.95, *, simultaneous: bool = False) -> float:
         r"""The smallest τ such that a feature with \|r\| ≥ τ over all rows was kept with a given probability.
@@ -250,28 +292,25 @@ class ScreeningResult(Output):
         A run that reads every row has its last cutoff; one with ``min_correlation`` has at most this minimum,
         unless more features pass than are to be kept.
 
+        Raises if no floor is known: for other statistics than Pearson and two-class "anova" and "logistic",
+        with sample weights, with missing values and covariates, if the rows read are not a simple random
+        sample, and with selection by false discovery rate.
+
         Parameters
         ----------
         confidence : float
             Probability that a feature at the floor was kept, in (0, 1).
         simultaneous : bool
             Whether the probability is for all features together.
-
-        Raises
-        ------
-        ValueError
-            If no floor is known: for other statistics than Pearson and two-class "anova" and "logistic", with
-            sample weights, with missing values and covariates, if the rows read are not a simple random
-            sample, and with selection by false discovery rate.
         """
         check_real("confidence", confidence, 0, 1)
-        if self.evidence.no_floor_reason is not None:
-            raise ValueError(f"no detection floor: {self.evidence.no_floor_reason}.")
-        if (reach := self.evidence.reach) is not None:
+        evidence, rounds, n = self.evidence, self.rounds, self.n_rows
+        if evidence.no_floor_reason is not None:
+            raise ValueError(f"no detection floor: {evidence.no_floor_reason}.")
+        if evidence.reach is not None:
             if confidence > (known := self.parameters.get("confidence", 0.95)):
                 raise ValueError(f"the detection floor of this run is known at confidence {known} only.")
-            return min(1.0, max(reach, self.rounds[-1].cutoff))
-        evidence, rounds, n = self.evidence, self.rounds, self.n_rows
+            return min(1.0, max(evidence.reach, rounds[-1].cutoff))
         # The number of features that pass by evidence is not fixed in advance, so all features count.
         n_compared = self.n_features if evidence.by_evidence else evidence.n_candidates or len(self.selected)
         error = error_level(confidence, simultaneous, n_compared)
@@ -321,20 +360,18 @@ class ScreeningResult(Output):
 def keep_significant(result: ScreeningResult, fdr: float) -> ScreeningResult:
     """The same result with only the selected features that :meth:`ScreeningResult.select` returns."""
     kept = np.flatnonzero(np.isin(result.selected, result.select(fdr)))
-    selected = result.selected[kept]
-    left = set(selected.tolist())
+    selected, evidence = result.selected[kept], result.evidence
     weakest = float(strength_of(result)[selected].min()) if len(selected) else 1.0
     return replace(
         result,
         selected=selected,
         evidence=replace(
-            result.evidence.take(kept),
+            evidence.take(kept),
             n_candidates=len(result.selected),
-            near_duplicates={k: v for k, v in result.evidence.near_duplicates.items() if k in left},
-            no_floor_reason=result.evidence.no_floor_reason or "features were selected by p-value",
+            near_duplicates={k: v for k, v in evidence.near_duplicates.items() if k in selected},
+            no_floor_reason=evidence.no_floor_reason or "features were selected by p-value",
         ),
         effects=None if result.effects is None else result.effects.take(kept),
-        flags={k: flag for k, flag in result.flags.items() if k in left or flag == LEAKAGE},
         rounds=(*result.rounds[:-1], replace(result.rounds[-1], n_kept=len(selected), cutoff=weakest)),
         parameters={**result.parameters, "fdr": fdr},
     )

@@ -10,7 +10,6 @@ from banditsis.core.formatting import count, format_share, round_share, to_singl
 from banditsis.plans import MIN_INFORMATIVE
 from banditsis.results.evidence import has_pvalues, is_exact
 from banditsis.results.features import LEAKAGE
-from banditsis.statistics import STATISTICS
 
 if TYPE_CHECKING:
     from banditsis.results.result import ScreeningResult
@@ -32,15 +31,13 @@ def describe_best(result: ScreeningResult) -> str:
 
 def count_associated(result: ScreeningResult) -> int | None:
     """How many of the selected features are clearly associated and no possible leakage; None if not known."""
-    if result.associated is None:
-        return None
-    return sum(result.flags.get(int(k)) != LEAKAGE for k in result.associated)
+    return None if result.associated is None else result.features.evidence.count("signal")
 
 
 def describe_answer(result: ScreeningResult) -> str:
     """How many of the selected features are clearly associated."""
     clear, n = count_associated(result), len(result.selected)
-    n_leaks = sum(result.flags.get(int(k)) == LEAKAGE for k in result.selected)
+    n_leaks = result.features.evidence.count("leak")
     leaks = f"{n_leaks:,} {LEAKAGE}" if n_leaks else ""
     if "fdr" in result.parameters:
         found = "1 discovery" if clear == 1 else f"{clear or 'no'} discoveries"
@@ -51,11 +48,9 @@ def describe_answer(result: ScreeningResult) -> str:
     elif n == 0:
         parts = ["no feature was selected"]
     elif clear is None:
-        kind = STATISTICS.get(str(result.parameters.get("statistic")))
-        can_test = kind is not None and kind.has_pvalues and result.evidence.no_pvalues_reason is None
-        can_tell = can_test and not result.parameters.get("pvalues")
+        can_test = result.evidence.no_pvalues_reason is None and not result.parameters.get("pvalues")
         option = "--pvalues" if result.about.command else "pvalues=True"
-        how = f": set {option} to test them" if can_tell else ""
+        how = f": set {option} to test them" if can_test else ""
         parts = [f"{count(n, 'feature')} selected", f"which of them are clearly associated is not known{how}"]
     else:
         rest = n - clear - n_leaks

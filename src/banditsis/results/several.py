@@ -10,8 +10,7 @@ import numpy as np
 from banditsis.core.arrays import Indices
 from banditsis.core.formatting import count, printable, short_labels, text_table
 from banditsis.core.validation import check_choice, check_real
-from banditsis.results.output import Output
-from banditsis.results.result import ScreeningResult
+from banditsis.results.result import Output, ScreeningResult
 from banditsis.results.sentences import count_associated
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
 

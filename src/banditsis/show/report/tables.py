@@ -19,8 +19,7 @@ import numpy as np
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.formatting import printable
 from banditsis.results.evidence import rank_features
-from banditsis.results.features import Features, describe_features
-from banditsis.results.output import to_lists
+from banditsis.results.features import Features, describe_features, to_lists
 from banditsis.results.result import ScreeningResult
 from banditsis.show.style import evidence_labels, find_cutoffs
 
