@@ -38,8 +38,7 @@ from banditsis.cli.files import run_info
 from banditsis.cli.terminal import USER_ERRORS
 from banditsis.core.formatting import text_table
 from banditsis.core.progress import ProgressBar
-from banditsis.formats.dataset import open_dataset
-from banditsis.formats.options import ReadOptions
+from banditsis.formats.dataset import open_data
 from fuzz_damage import damage
 from fuzz_inputs import CASES, Case, Run, plan_runs, write_inputs
 from fuzz_references import Answer, difference
@@ -80,11 +79,10 @@ def read_ours(case: Case, path: Path, root: Path) -> Answer:
     """What banditsis reads."""
     data, target = (text.format(root=root, path=path) for text in (case.data, case.target))
     limit = case.memory_limit or ALLOWED_MEMORY
-    options = ReadOptions(memory_limit=limit)
     if case.structure == "folder":
         with contextlib.redirect_stdout(io.StringIO()):
             run_info(data, verify=True, memory_limit=limit)
-    source, y, *_ = open_dataset(data, target, options)
+    source, y, *_ = open_data(data, target, memory_limit=limit)
     n, p = source.shape
     order = slice(None) if source.original_rows is None else source.original_rows
     found: Answer = {"y": y[order], "names": source.names, "shape": (n, p)}  # as rows are stored

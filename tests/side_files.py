@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from banditsis.formats.join import find_side_columns, open_side
-from banditsis.formats.options import ReadOptions
+from banditsis.formats.columns import ReadOptions
+from banditsis.formats.dataset import find_side_columns, open_side
 
 
 def read_target(path, column, **options):

@@ -10,8 +10,8 @@ from banditsis.cli.app import whole
 from banditsis.cli.output import summarize_response
 from banditsis.cli.terminal import name_options
 from banditsis.core import arrays, formatting, validation
-from banditsis.formats import checks, columns, opening, options, plink, tables, text
-from banditsis.formats.join import find_place
+from banditsis.formats import checks, columns, opening, paths, plink, tables, text
+from banditsis.formats.dataset import find_place
 from banditsis.results.evidence import student_quantile
 from banditsis.sources.base import split_groups
 from banditsis.sources.blocks import cut, split_rows
@@ -24,7 +24,7 @@ NAMES = ["gene one of a set", "gene 12 of a set", "gene 13 of a set"]
 TABLE = "feature  score\nage       +0.5\nheight   -0.25"
 PARAMETERS = "year=2020/x.csv: set pvalues=True, or row_order='random'"
 SNPS = ["id", "snp_1", "snp_2", "age"]
-CHOICE = options.ReadOptions(columns=["snp_*", "4"], drop=["snp_1"])
+CHOICE = columns.ReadOptions(columns=["snp_*", "4"], drop=["snp_1"])
 PLACES = {"chromosome": np.array(["1", "17"]), "position": np.array([6, 4000])}
 PAIRS = PairOrder.make(3, main_effects=True, squares=False)
 
@@ -81,17 +81,17 @@ EXAMPLES = [
     (student_quantile, (1.959964, np.array([10.0, np.inf])), [pytest.approx(2.23, abs=0.005), 1.959964]),
     (find_place, ("price",), (None, "price", "price")),
     (find_place, ("chr1:12345",), (None, "chr1:12345", "chr1:12345")),
-    (opening.is_url, ("s3://bucket/x.zarr",), True),
-    (opening.is_url, ("x.zarr",), False),
-    (opening.split_path, ("s3://bucket/data.h5:/counts",), ("s3://bucket/data.h5", "counts")),
+    (paths.is_url, ("s3://bucket/x.zarr",), True),
+    (paths.is_url, ("x.zarr",), False),
+    (paths.split_path, ("s3://bucket/data.h5:/counts",), ("s3://bucket/data.h5", "counts")),
     (columns.choose_columns, (SNPS, CHOICE, "data.csv"), [2, 3]),
     (columns.find_column, (["age", "price"], "price", "data.csv"), 1),
     (columns.find_column, (["age", "price"], "1", "data.csv"), 0),
     (columns.as_ids, ([np.array([7.0, 8.0])],), ["7", "8"]),
     (columns.as_ids, ([["a", "a"], [1, 2]],), ["a\t1", "a\t2"]),
     (plink.complete_ids, (["rs1", "."], PLACES, "x.bim"), ["rs1", ".:17:4000"]),
-    *((columns.may_hold_ids, (name, options.DEFAULTS), True) for name in ("customer_id", "orderId", "UUID")),
-    *((columns.may_hold_ids, (name, options.DEFAULTS), False) for name in ("paid", "monkey")),
+    *((columns.may_hold_ids, (name, columns.DEFAULTS), True) for name in ("customer_id", "orderId", "UUID")),
+    *((columns.may_hold_ids, (name, columns.DEFAULTS), False) for name in ("paid", "monkey")),
     (tables.list_some, (list("abcdefg"),), "a, b, c, d, e and 2 more"),
     (columns.match_names, (["y", "Patient", "visit"], ["patient", "visit"]), ["Patient", "visit"]),
     (columns.match_names, (["y"], ["patient"]), []),

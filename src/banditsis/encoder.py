@@ -11,8 +11,8 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from banditsis.core.arrays import Array
 from banditsis.core.validation import is_frame
-from banditsis.formats.arrow import encode_frame, frame_names
 from banditsis.formats.opening import open_source
+from banditsis.formats.tables import encode_frame, frame_names
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):

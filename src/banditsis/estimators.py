@@ -27,9 +27,8 @@ from banditsis.core.validation import (
     pair_rows,
 )
 from banditsis.engine.batches import Batches
-from banditsis.formats.arrow import encode_frame, frame_names
-from banditsis.formats.labelled import is_anndata
-from banditsis.formats.opening import is_sparse, open_features, open_source
+from banditsis.formats.opening import is_anndata, is_sparse, open_features, open_source
+from banditsis.formats.tables import encode_frame, frame_names
 from banditsis.plans import default_size
 from banditsis.results.evidence import rank_features, selection_mask
 from banditsis.results.result import ScreeningResult, keep_significant

@@ -10,7 +10,7 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats, ratio, special
 from banditsis.core.parallel import Workers, count_jobs
 from banditsis.core.validation import check_choice, raise_nonfinite
-from banditsis.formats.labelled import open_anndata_object
+from banditsis.formats.opening import open_anndata_object
 from banditsis.sources.base import Source
 from banditsis.statistics.null_distributions import adjust_pvalues
 from banditsis.statistics.wilcoxon import Comparison

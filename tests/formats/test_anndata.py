@@ -11,7 +11,7 @@ import zarr
 
 import files
 from banditsis import SIS, open_data, open_source
-from banditsis.formats.labelled import open_anndata_object
+from banditsis.formats.opening import open_anndata_object
 from files import open_file
 
 COUNTS = np.random.default_rng(0).poisson(1.0, (60, 8)).astype("f4")

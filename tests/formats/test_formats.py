@@ -17,7 +17,7 @@ from bed_reader import to_bed
 
 import files
 from banditsis import Plan, open_data, open_source, screen
-from banditsis.formats.arrow import CELLS_AT_ONCE
+from banditsis.formats.tables import CELLS_AT_ONCE
 from banditsis.formats.zarr import ZarrSource
 from banditsis.sources.array import ArraySource
 from files import open_file

@@ -12,8 +12,8 @@ from sklearn.datasets import dump_svmlight_file
 from banditsis import BanditSIS, Plan, open_data, open_source, screen
 from banditsis.engine.design import resolve_row_order
 from banditsis.formats import checks
+from banditsis.formats.columns import ReadOptions
 from banditsis.formats.opening import FORMATS, find_format
-from banditsis.formats.options import ReadOptions
 from banditsis.sources import memmap as mapped
 from banditsis.sources.memmap import MappedSource
 from files import open_file
@@ -142,7 +142,7 @@ def test_formats_by_name_and_content(tmp_path):
     (parts / "a.parquet").write_bytes(b"PAR1")
     (tmp_path / "parts" / "_SUCCESS").write_text("")
     assert find_format(tmp_path / "parts") == "parquet"
-    assert all(bool(format.remedy) != (":open_" in format.opener) for format in FORMATS.values())
+    assert all(bool(format.remedy) != (":" in format.opener) for format in FORMATS.values())
 
 
 def _write(path, content):

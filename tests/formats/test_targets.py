@@ -10,7 +10,7 @@ import zarr
 from pyarrow import feather
 
 from banditsis import open_data, open_source
-from banditsis.formats.join import find_place
+from banditsis.formats.dataset import find_place
 from banditsis.index.writer import build_index
 from banditsis.sources.views import RowSubset
 from side_files import read_target

@@ -14,7 +14,6 @@ from banditsis.core.formatting import count, format_bytes, format_duration, to_s
 from banditsis.core.progress import ProgressBar
 from banditsis.engine.design import plan_bytes, resolve_row_order
 from banditsis.formats import dataset, opening
-from banditsis.formats import options as read_options
 from banditsis.index import folder, reader, writer
 from banditsis.plans import Plan, default_size, make_plan
 from banditsis.sources import base, tables
@@ -51,7 +50,7 @@ def run_info(
     **reading: Any,
 ) -> None:
     """Print what a file contains; ``verify`` reads an index completely."""
-    opened = dataset.open_dataset(data, target, read_options.ReadOptions(command_line=True, **reading))
+    opened = dataset.open_data(data, target, **reading)
     source = opened.features
     if verify:
         _verify(data, source)

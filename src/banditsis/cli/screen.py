@@ -14,8 +14,7 @@ import numpy as np
 
 from banditsis.cli import output, terminal
 from banditsis.core.validation import MissingValueError, count_classes, find_missing
-from banditsis.formats import dataset, join, opening
-from banditsis.formats import options as read_options
+from banditsis.formats import dataset, opening, paths
 from banditsis.plans import check_exclusive, make_plan
 from banditsis.results import Interrupted, ScreeningResult, ScreeningResults
 from banditsis.selection import select_features
@@ -74,10 +73,10 @@ def check_options(options: Options) -> None:
         )
     if options.all_features and (options.output is None or options.output.suffix.lower() == ".json"):
         raise terminal.UsageError("--all-features needs a table: set --output to a .csv or .parquet file.")
-    inputs: list[Any] = [opening.local_path(options.data)]
+    inputs: list[Any] = [paths.local_path(options.data)]
     for name in filter(None, (*options.target, *options.covariates, options.sample_weight)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
-            inputs.append(join.find_place(name).file)
+            inputs.append(dataset.find_place(name).file)
     for option, suffixes in OUTPUTS.items():
         if path := getattr(options, option):
             files = [file for file in inputs if isinstance(file, Path)]
@@ -97,9 +96,7 @@ def open_target(options: Options) -> tuple[dataset.Dataset, list[str]]:
         "sample_weight": options.sample_weight,
     }
     target = targets[0] if len(targets) == 1 else targets
-    data = dataset.open_dataset(
-        options.data, target, read_options.ReadOptions(**reading, command_line=True), **roles
-    )
+    data = dataset.open_data(options.data, target, **reading, **roles)
     features: Any = data.features
     if options.interactions:
         from banditsis import Interactions
@@ -109,7 +106,7 @@ def open_target(options: Options) -> tuple[dataset.Dataset, list[str]]:
     elif options.scheduler is not None:
         from banditsis.sources.dask import FileOnWorkers
 
-        path = options.data if opening.is_url(options.data) else Path(options.data).resolve()
+        path = options.data if paths.is_url(options.data) else Path(options.data).resolve()
         features = FileOnWorkers(path, features, **reading, **roles, target=tuple(targets))
     data = data._replace(features=features)
     values = np.asarray(data.target)

@@ -23,8 +23,8 @@ INVALID_INPUT, USAGE, INTERRUPTED, CLOSED_PIPE = 1, 2, 130, 141
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError, RoundError)
 #: Parameters that messages name and that are options of the commands.
 PARAMETERS = (
-    *("avoid_redundancy", "confidence", "dates", "id_column", "min_correlation", "missing", "n_jobs"),
-    *("one_hot", "pvalues", "row_order", "sample_weight", "sampling", "statistic"),
+    *("avoid_redundancy", "columns", "confidence", "dates", "id_column", "min_correlation", "missing"),
+    *("n_jobs", "one_hot", "pvalues", "row_order", "sample_weight", "sampling", "statistic"),
 )
 
 
@@ -46,7 +46,9 @@ def exit_codes() -> Iterator[None]:
     """Print an error as one line and exit with its code; set BANDITSIS_DEBUG=1 to see tracebacks."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: print_message(f"warning: {_one_line(message)}")
+        warnings.showwarning = lambda message, *_, **__: print_message(
+            f"warning: {name_options(_one_line(message))}"
+        )
         try:
             yield
         except KeyboardInterrupt:
@@ -127,5 +129,5 @@ def name_options(text: str) -> str:
             return name
         return f"--{name.replace('_', '-')}" + ("" if value in (None, "True") else f" {value}")
 
-    value = r"=[\"']?([\w.]*\w)\b[\"']?"
+    value = r"=[\"']?([\w.]*\w|…)[\"']?"
     return re.sub(rf"(?<![\w'\"])({'|'.join(PARAMETERS)})(?:{value})?(?![\w'\"])", to_option, text)

@@ -1,4 +1,4 @@
-"""Columns by name, number or pattern, and which of them identify samples."""
+"""Options for opening data; columns by name, number or pattern, and which of them identify samples."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import fnmatch
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from banditsis.core.arrays import Array
-from banditsis.formats.options import ReadOptions
+from banditsis.core.validation import check_choice, check_integer
 
+#: Names, 1-based numbers, or patterns such as ``snp_*``; or one of them.
+Patterns: TypeAlias = "str | Sequence[str]"
+#: Levels up to which one_hot=True encodes a column of text.
+MAX_LEVELS = 10_000
 #: Names that are compared with one that is not found, in about a second.
 MAX_COMPARED = 10_000
 #: Names of columns that hold sample ids, in lower case.
@@ -22,8 +26,56 @@ ID_NAMES |= {"name", "sample", "sample_id", "sampleid", "subject", "animal", "ba
 LIKE_AN_ID = re.compile(r"(.*[_ .-])?(?i:id|uuid|guid|key)|.*[a-z]I[Dd]", re.DOTALL)
 
 
-class ColumnNotFoundError(ValueError):
-    """No column has this name or number."""
+class ReadOptions(NamedTuple):
+    """How data are opened; see :func:`open_source`."""
+
+    names: Sequence[str] | None = None
+    columns: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    id_column: str | None = None
+    #: the largest number of levels of a text column that is one-hot encoded
+    one_hot: int = 0
+    dates: str = "skip"
+    na: Sequence[str] = ()
+    memory_limit: int | None = None
+    #: the columns that are requested of a file of targets (None for its only column); None for data
+    wanted: Sequence[str | None] | None = None
+    #: Whether columns that cannot be features raise an error; otherwise they are skipped with a note.
+    strict: bool = False
+
+
+DEFAULTS = ReadOptions()
+
+
+def check_options(
+    names: Sequence[str] | None,
+    columns: Patterns,
+    drop: Patterns,
+    id_column: str | int | None,
+    one_hot: bool | int,
+    dates: str,
+    na: Patterns,
+    memory_limit: int | None,
+) -> ReadOptions:
+    """The parameters of :func:`open_source`, checked."""
+    return ReadOptions(
+        names=names,
+        columns=_as_tuple("columns", columns, "names, 1-based numbers or patterns of columns"),
+        drop=_as_tuple("drop", drop, "names, 1-based numbers or patterns of columns"),
+        id_column=None if id_column is None else str(id_column),
+        one_hot=one_hot * MAX_LEVELS if isinstance(one_hot, bool) else check_integer("one_hot", one_hot, 0),
+        dates=check_choice("dates", dates, ("skip", "numeric")),
+        na=_as_tuple("na", na, "the text of missing values, such as '-9'"),
+        memory_limit=memory_limit,
+    )
+
+
+def _as_tuple(name: str, given: Any, what: str) -> tuple[str, ...]:
+    """One text or several as a tuple."""
+    several = [given] if isinstance(given, (str, int, float)) else list(given)
+    if not all(isinstance(item, (str, int)) for item in several):
+        raise TypeError(f"{name} must be {what}, got {given!r}.")
+    return tuple(map(str, several))
 
 
 def choose_columns(names: Sequence[str], options: ReadOptions, where: object) -> list[int]:
@@ -40,7 +92,7 @@ def choose_columns(names: Sequence[str], options: ReadOptions, where: object) ->
         if found or "," in pattern:
             return found or set().union(*(match(part.strip()) for part in pattern.split(",")))
         if has_wildcard:
-            raise ColumnNotFoundError(f"no column of {where} matches {pattern!r}.")
+            raise ValueError(f"no column of {where} matches {pattern!r}.")
         return {find_column(names, pattern, where)}
 
     chosen = set().union(*map(match, options.columns)) if options.columns else set(range(len(names)))
@@ -65,7 +117,14 @@ def find_column(names: Sequence[str], column: str, where: object) -> int:
     else:
         more = f", … ({len(names):,} columns)" if len(names) > 5 else ""
         hint = f"there are {', '.join(map(repr, names[:5])) or 'no columns'}{more}."
-    raise ColumnNotFoundError(f"{where} has no column {column!r}: {hint}")
+    raise ValueError(f"{where} has no column {column!r}: {hint}")
+
+
+def check_names(names: Sequence[str], n_columns: int) -> list[str]:
+    """Names that are given for all columns, as texts."""
+    if len(names) != n_columns:
+        raise ValueError(f"got {len(names):,} names for {n_columns:,} columns.")
+    return list(map(str, names))
 
 
 def check_unique_names(names: Sequence[str], where: object) -> None:
@@ -113,7 +172,7 @@ def find_id_columns(names: Sequence[str], exclude: Collection[str] = ()) -> list
     return pair or [name for name in usual if name not in exclude and len(names) > 1][:1]
 
 
-def may_hold_ids(name: str, options: ReadOptions) -> bool:
+def may_hold_ids(name: str, options: ReadOptions = DEFAULTS) -> bool:
     """Whether a column is named like an id (customer_id, orderId), and the user did not choose it."""
     if options.columns or options.strict:
         return False

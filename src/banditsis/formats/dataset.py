@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array
-from banditsis.formats.join import find_covariates, find_place, read_columns
-from banditsis.formats.opening import open_any
-from banditsis.formats.options import Patterns, ReadOptions, check_options
+from banditsis.core.arrays import Array, Indices, are_distinct_integers
+from banditsis.core.validation import find_missing, warn_user
+from banditsis.formats.columns import Patterns, ReadOptions, check_options, lower_names
+from banditsis.formats.opened import Opened
+from banditsis.formats.opening import FORMATS, find_format, open_any
+from banditsis.formats.paths import is_url
 from banditsis.sources.base import Source
 from banditsis.sources.views import take_original_rows
+
+#: Stands for all columns of a file that have no other role.
+EVERY = "*"
+#: Formats of files with targets, and their extensions.
+SIDE_FORMATS = ("csv", "parquet", "arrow", "npy")
+ENDINGS = tuple(extension for key in SIDE_FORMATS for extension in FORMATS[key].extensions)
 
 
 class Dataset(NamedTuple):
@@ -95,31 +104,10 @@ def open_data(
     >>> data.features.names, data.target, data.covariates
     (['rs1'], array([1.7, 1.8]), {'sex': array(['f', 'm'], dtype='<U1')})
     """
-    options = check_options(
-        columns=columns,
-        drop=drop,
-        id_column=id_column,
-        one_hot=one_hot,
-        dates=dates,
-        na=na,
-        memory_limit=memory_limit,
-    )
-    return open_dataset(data, target, options, names, covariates=covariates, sample_weight=sample_weight)
-
-
-def open_dataset(
-    data: Any,
-    target: str | os.PathLike[str] | Sequence[str] | None,
-    options: ReadOptions,
-    names: Sequence[str] | None = None,
-    *,
-    covariates: str | os.PathLike[str] | Sequence[str] = (),
-    sample_weight: str | os.PathLike[str] | None = None,
-) -> Dataset:
-    """As :func:`open_data`, with options that were checked."""
-    opened = open_any(data, options, names)
+    options = check_options(names, columns, drop, id_column, one_hot, dates, na, memory_limit)
+    opened = open_any(data, options)
     roles = [[find_place(text, opened) for text in _as_texts(given)] for given in (target, sample_weight)]
-    roles.append([place for text in _as_texts(covariates) for place in find_covariates(text, opened)])
+    roles.append([place for text in _as_texts(covariates) for place in _find_covariates(text, opened)])
     responses, weighted, adjusted = read_columns(opened, roles)
     source = opened.source()
     n = source.shape[0]
@@ -145,3 +133,240 @@ def open_dataset(
 def _as_texts(given: str | os.PathLike[str] | Sequence[str] | None) -> list[str]:
     """One text or path, several, or none."""
     return [str(text) for text in ([given] if isinstance(given, (str, os.PathLike)) else given or ())]
+
+
+# Where columns are, and their values
+
+
+class Place(NamedTuple):
+    """Where a column is: in the data, or in a file of its own, which may be a URL."""
+
+    file: Path | str | None
+    #: None for the only column of a file
+    column: str | None
+    #: as the user wrote it
+    text: str
+
+
+class Column(NamedTuple):
+    """A column of the data or of another file, for the rows of the data."""
+
+    name: str
+    place: Place
+    #: of all rows; those that are not known have any value
+    values: Array
+    known: Array
+    #: a sentence about how it was found
+    how: str
+
+    def take(self, rows: Indices) -> Array:
+        """The values in some rows, with NaN or None where they are not known."""
+        values, known = self.values[rows], self.known[rows]
+        is_text = values.dtype.kind not in "fiub"
+        if not known.all():
+            values = values.astype(object if is_text else np.float64)
+            values[~known] = None if is_text else np.nan
+        elif values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
+            values = values.astype(str)
+        return values
+
+
+def find_place(text: str, data: Opened | None = None) -> Place:
+    """Where a column is: in the data unless the text names a file by its extension."""
+    if _has(data, text):
+        return Place(None, text, text)
+    head, _, column = text.rpartition(":")
+    missing = None
+    for name, rest in ((text, None), (head, column or None)):
+        is_named = name.lower().endswith(ENDINGS)
+        if is_named and is_url(name):
+            return Place(name, rest, text)
+        if name and not name.isdigit() and Path(name).is_file():
+            return Place(Path(name), rest, text)
+        missing = name if is_named and missing is None else missing
+    if missing is not None:
+        raise FileNotFoundError(f"the file {missing} does not exist: check the name and the folder.")
+    return Place(None, text, text)
+
+
+def _find_covariates(text: str, data: Opened) -> list[Place]:
+    """Where covariates are, which are separated by commas."""
+    parts = [text] if _has(data, text) else [part.strip() for part in text.split(",")]
+    place = Place(None, text, text) if all(_has(data, part) for part in parts) else find_place(text)
+    if place.file is None:
+        return [Place(None, part, part) for part in parts]
+    names = [EVERY] if place.column is None else map(str.strip, place.column.split(","))
+    return [Place(place.file, name, f"{place.file}:{name}") for name in names]
+
+
+def _has(data: Opened | None, name: str) -> bool:
+    """Whether the data have a column of this name."""
+    return data is not None and (name in data.side or name in data.own_names)
+
+
+def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> list[list[Column]]:
+    """The columns of several roles, which are then not features of the data."""
+    wanted: dict[Path | str, list[str | None]] = {}
+    in_data: dict[str, str] = {}
+    for place in (place for role in roles for place in role):
+        if place.file is None:
+            in_data[place.text] = data.find(place.text)
+        else:
+            wanted.setdefault(place.file, []).append(place.column)
+    files = {file: open_side(file, columns, data.options) for file, columns in wanted.items()}
+    columns = {file: find_side_columns(side, wanted[file], data.id_names) for file, side in files.items()}
+    data.uses_na |= any(side.uses_na for side in files.values())
+    if like := next((side.id_names for side in files.values() if side.id_names), []):
+        data.use_ids(like)
+    joined = {file: _join(data, side) for file, side in files.items()}
+
+    def read(place: Place) -> Iterator[Column]:
+        if place.file is None:
+            name = in_data[place.text]
+            what = f"the column {name!r} of the data"
+            what += f", its column {place.text}" if name != place.text else ""
+            yield _make_column(name, place, data.values(name), np.arange(data.n_rows), what, what)
+            return
+        side, (position, how, remark) = files[place.file], joined[place.file]
+        for name in columns[place.file][place.column]:
+            at = place if place.column != EVERY else Place(place.file, name, f"{place.file}:{name}")
+            values, what = side.values(name), f"{side.where}:{name}"
+            yield _make_column(name, at, values, position, what, how, side.notes.get(name, ""), remark)
+
+    return [[column for place in role for column in read(place)] for role in roles]
+
+
+def _make_column(
+    name: str, place: Place, values: Array, position: Indices, what: str, how: str, *remarks: str
+) -> Column:
+    """A column whose rows are at some positions, with -1 for none, and how many of them have a value."""
+    known = (position >= 0) & ~find_missing(values)[position]
+    if not known.any():
+        raise ValueError(f"{what} has no value in any row: check that it is the right column.")
+    if not known.all():
+        how += f": {np.count_nonzero(known):,} of {len(known):,} rows have a value"
+    return Column(name, place, values[position], known, "; ".join(filter(None, [how, *remarks])) + ".")
+
+
+# Files of targets, covariates and weights
+
+
+def open_side(file: Path | str, wanted: Sequence[str | None], options: ReadOptions) -> Opened:
+    """Open a file of targets, covariates or weights; requested names tell that a text has a header."""
+    if find_format(file) not in SIDE_FORMATS:
+        raise ValueError(f"{file} cannot be a target: it must end in one of {', '.join(ENDINGS)}.")
+    return open_any(file, ReadOptions(na=options.na, memory_limit=options.memory_limit, wanted=tuple(wanted)))
+
+
+def find_side_columns(
+    file: Opened, wanted: Sequence[str | None], ids: Sequence[str] = ()
+) -> dict[str | None, list[str]]:
+    """The columns of a file that are used, by what the user calls them; ``ids`` are ids if it has them."""
+    columns: dict[str | None, list[str]] = {
+        name: [file.find(name)] for name in wanted if name is not None and name != EVERY
+    }
+    file.use_ids(ids)
+    left = file.left
+    if None in wanted:
+        if len(left) != 1:
+            shown = ", ".join(left[:8]) + (", …" if len(left) > 8 else "")
+            raise ValueError(
+                f"{file.where} has several columns: name one, as in {file.where}:column; there are {shown}."
+            )
+        columns[None], left = left, []
+    if EVERY in wanted:
+        if not left:
+            raise ValueError(f"{file.where} has no covariates: all its columns are sample ids or targets.")
+        columns[EVERY] = left
+    return columns
+
+
+def _join(data: Opened, side: Opened) -> tuple[Indices, str, str]:
+    """Find the row of a file for each row of the data: by sample ids if both have them, else by row order.
+
+    Returns the rows (-1 if there is none), how they were found, and how many ids of the file were not used.
+    """
+    if data.ids is None or side.ids is None or _both_count(data.ids, side.ids):
+        return _join_by_order(data, side)
+    position = _match_ids(data.ids, side.ids, side.where)
+    n_unused = len(side.ids) - np.count_nonzero(position >= 0)
+    remark = f"{n_unused:,} of its ids are not in the data" if n_unused else ""
+    return position, f"{side.where} was joined on sample ids", remark
+
+
+def _both_count(ids: Array, others: Array) -> bool:
+    """Whether ids are the same counts of rows, as pandas writes them by default."""
+    return np.array_equal(ids, others) and np.array_equal(ids, np.arange(len(ids)).astype(str))
+
+
+def _join_by_order(data: Opened, side: Opened) -> tuple[Indices, str, str]:
+    """Take rows in their order."""
+    path, n, what = side.where, data.n_rows, ""
+    hint = "Make sure that both are in the same order, or add a column of ids."
+    if (data.ids is None) != (side.ids is None):
+        what = f"{path} has sample ids, and the data have none"
+        what = what if data.ids is None else f"the data have sample ids, and {path} has none"
+    elif (key := _find_key(data, side)) is not None:
+        what = f"{path} and the data have a column {key!r}"
+        hint = f"To join them on this column, set id_column={key!r}."
+    if what:
+        warn_user(f"{what}: rows were joined by their order alone. {hint}")
+    if side.n_rows != n:
+        lacks = "the data have" if side.ids is not None else f"{path} has"
+        raise ValueError(
+            f"{path} has {side.n_rows:,} values for the {n:,} rows of the data, and {lacks} no sample "
+            "ids to join on: give one value for each row, in row order."
+        )
+    return np.arange(n), f"{path} was taken in row order", ""
+
+
+def _find_key(data: Opened, side: Opened) -> str | None:
+    """The first column of the data and of a file that may identify rows: its values are all different."""
+    in_file = dict(zip(lower_names(side.left), side.left, strict=True)) if side.own_names else {}
+    for name, lower in zip(data.own_names, lower_names(data.own_names), strict=True):
+        values = side.values(in_file[lower]) if lower in in_file else np.zeros(2)
+        is_text = values.dtype.kind not in "fiub"
+        if len(set(values.tolist())) == len(values) and (is_text or are_distinct_integers(values)):
+            return name
+    return None
+
+
+def _first_row_number(ids: Array) -> int | None:
+    """The smallest id if ids are consecutive integers in any order."""
+    if not len(ids) or not all(str(name).isdigit() for name in ids):
+        return None
+    numbers = np.sort([int(name) for name in ids])
+    return int(numbers[0]) if (np.diff(numbers) == 1).all() else None
+
+
+def _match_ids(data_ids: Array, ids: Array, path: object) -> Indices:
+    """Position of each id of the data in the ids of a file, -1 if it is not there."""
+    if not any("\t" in name for name in ids):  # individuals without families
+        data_ids = np.array([str(name).rpartition("\t")[2] for name in data_ids])
+    elif not any("\t" in str(name) for name in data_ids):
+        ids = np.array([name.rpartition("\t")[2] for name in ids])
+    for given, where in ((data_ids, "the data"), (ids, path)):
+        names, counts = np.unique(given, return_counts=True)
+        if (counts > 1).any():
+            raise ValueError(
+                f"sample id {_show(names[counts > 1][0])} occurs {counts[counts > 1][0]} times in {where}: "
+                "ids must be unique to join."
+            )
+    first, other = _first_row_number(data_ids), _first_row_number(ids)
+    if len(ids) == len(data_ids) and {first, other} == {0, 1}:  # every row would get its neighbour's value
+        raise ValueError(
+            f"the sample ids count rows from {first} in the data and from {other} in {path}: use the same "
+            "ids on both sides, or remove them to join by row order."
+        )
+    positions = {name: k for k, name in enumerate(ids.tolist())}
+    matches = np.array([positions.get(str(name), -1) for name in data_ids], dtype=np.intp)
+    if (matches < 0).all():
+        raise ValueError(
+            f"no sample id of {path} is in the data: its ids look like {_show(ids[0])}, those of the data "
+            f"like {_show(data_ids[0])}. Use the same ids, or remove them to join by row order."
+        )
+    return matches
+
+
+def _show(name: object) -> str:
+    return repr(str(name).replace("\t", " "))

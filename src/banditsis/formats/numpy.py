@@ -12,8 +12,8 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.formats.checks import check_memory, check_shape, readable
+from banditsis.formats.columns import ReadOptions
 from banditsis.formats.opened import OpenedMatrix
-from banditsis.formats.options import ReadOptions
 from banditsis.formats.text import open_text
 from banditsis.sources.array import ArraySource
 from banditsis.sources.memmap import MappedSource

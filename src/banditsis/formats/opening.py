@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +15,9 @@ import numpy as np
 
 from banditsis.core.validation import is_dask, is_frame, is_on_gpu
 from banditsis.formats.checks import check_is_file
-from banditsis.formats.labelled import is_anndata, open_anndata_object
+from banditsis.formats.columns import DEFAULTS, Patterns, ReadOptions, check_options, check_unique_names
 from banditsis.formats.opened import Opened, OpenedMatrix
-from banditsis.formats.options import DEFAULTS, Patterns, ReadOptions, check_options
+from banditsis.formats.paths import LocalCopy, connect, find_prefix, is_url, split_path
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource, find_memmap
@@ -73,9 +74,9 @@ FORMATS = {
     "npz": Format("NumPy or SciPy .npz (zip)", (".npz",), rb"PK\x03\x04", "numpy:open_npz"),
     "matrixmarket": Format("Matrix Market", (".mtx", ".mtx.gz"), rb"%%MatrixMarket", "numpy:open_market"),
     "svmlight": Format("svmlight", SVMLIGHT, b"", "numpy:open_svmlight"),
-    "parquet": Format("Parquet", (".parquet", ".pq"), rb"PAR1", "arrow:open_arrow"),
-    "arrow": Format("Arrow or Feather", (".arrow", ".feather", ".ipc"), rb"ARROW1", "arrow:open_arrow"),
-    "csv": Format("CSV", (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES), b"", "csv:open_csv"),
+    "parquet": Format("Parquet", (".parquet", ".pq"), rb"PAR1", "tables:open_arrow"),
+    "arrow": Format("Arrow or Feather", (".arrow", ".feather", ".ipc"), rb"ARROW1", "tables:open_arrow"),
+    "csv": Format("CSV", (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES), b"", "text:OpenedText"),
     "zarr": Format("Zarr", (".zarr",), b"", "zarr:open_zarr"),
     "index": Format("index", (".index",), b"", "banditsis.index.reader:open_index"),
     "hdf5": Format("HDF5", (".h5", ".hdf5"), _HDF5, "hdf5:open_hdf5"),
@@ -108,7 +109,7 @@ def open_source(
         (``duckdb.sql("SELECT …")``), is read into memory once. A list of :doc:`indexes </indexes>` of the
         same features is opened as one. Responses for an index are in the order of the original data.
     names : sequence of str, optional
-        Names of the features; by default those of the data, or x0, x1, ….
+        Names of all columns; by default those of the data, or x0, x1, ….
     columns, drop : str or sequence of str
         The features to use, or not to use: names, 1-based numbers, or patterns such as ``"snp_*"``. All by
         default.
@@ -141,43 +142,8 @@ def open_source(
     >>> source.shape, source.name(2)
     ((5, 3), 'x2')
     """
-    options = check_options(
-        columns=columns,
-        drop=drop,
-        id_column=id_column,
-        one_hot=one_hot,
-        dates=dates,
-        na=na,
-        memory_limit=memory_limit,
-    )
-    return open_any(data, options, names).source()
-
-
-def open_any(data: Any, options: ReadOptions = DEFAULTS, names: Sequence[str] | None = None) -> Opened:
-    """Open any kind of data; ``names`` replace those of the features."""
-    if isinstance(data, (str, os.PathLike)):
-        from banditsis.formats.remote import open_url  # rarely needed
-
-        opened = open_url(str(data), options) if is_url(data) else open_file(data, options)
-        opened.new_names, opened.label = names, str(data)
-        return opened
-    items = data if isinstance(data, (list, tuple)) else ()
-    if items and all(isinstance(item, (str, os.PathLike)) for item in items):
-        opened = find_opener("index")(data, options)  # several indexes, which are one
-        opened.new_names, opened.label = names, " and ".join(map(str, data))
-        return opened
-    is_stream = hasattr(data, "__arrow_c_stream__") and not hasattr(data, "ndim")  # as arrays of xarray have
-    if is_stream and not is_frame(data):
-        import pyarrow as pa  # only tables need it
-
-        data = pa.table(data)  # a query is read once: it could return its rows in another order next time
-    if is_frame(data):
-        from banditsis.formats.arrow import OpenedFrame  # only frames need it
-
-        return OpenedFrame(data, options, names)
-    if is_anndata(data):
-        return open_anndata_object(data, "X", options, names)
-    return OpenedMatrix(open_in_memory(data, names), "X", options)
+    options = check_options(names, columns, drop, id_column, one_hot, dates, na, memory_limit)
+    return open_any(data, options).source()
 
 
 def open_features(X: Any) -> Source:
@@ -185,46 +151,114 @@ def open_features(X: Any) -> Source:
     return open_any(X, ReadOptions(strict=is_frame(X))).source()
 
 
+def open_any(data: Any, options: ReadOptions = DEFAULTS) -> Opened:
+    """Open any kind of data."""
+    if isinstance(data, (str, os.PathLike)):
+        return open_file(data, options)
+    items = data if isinstance(data, (list, tuple)) else ()
+    if items and all(isinstance(item, (str, os.PathLike)) for item in items):
+        opened = find_opener("index")(data, options)  # several indexes, which are one
+        opened.label = " and ".join(map(str, data))
+        return opened
+    is_stream = hasattr(data, "__arrow_c_stream__") and not hasattr(data, "ndim")  # as arrays of xarray have
+    if is_stream and not is_frame(data):
+        import pyarrow as pa  # only tables need it
+
+        data = pa.table(data)  # a query is read once: it could return its rows in another order next time
+    if is_frame(data):
+        from banditsis.formats.tables import OpenedFrame  # only frames need it
+
+        return OpenedFrame(data, options)
+    if is_anndata(data):
+        return open_anndata_object(data, "X", options)
+    if isinstance(data, Source):
+        return OpenedMatrix(data, "X", options._replace(names=None))
+    return OpenedMatrix(open_in_memory(data), "X", options)
+
+
+def is_anndata(data: Any) -> bool:
+    """Whether data is an AnnData object."""
+    return all(hasattr(data, part) for part in ("obs", "var", "obs_names", "var_names", "isbacked"))
+
+
 def is_sparse(data: Any) -> bool:
     """Whether data is a sparse matrix or array of SciPy."""
     return hasattr(data, "toarray") and hasattr(data, "nnz")
 
 
-def open_in_memory(data: Any, names: Sequence[str] | None) -> Source:
+def open_in_memory(data: Any) -> Source:
     """Open an array of any kind, or a matrix of SciPy."""
-    if isinstance(data, Source):
-        return data
     if is_dask(data):
-        from banditsis.formats.arrow import frame_names
+        from banditsis.formats.tables import frame_names
         from banditsis.sources.dask import DaskSource
 
-        return DaskSource(data, frame_names(data, names) if hasattr(data, "columns") else names)
+        return DaskSource(data, frame_names(data) if hasattr(data, "columns") else None)
     if is_on_gpu(data):
         from banditsis.sources.gpu import GpuSource
 
-        return GpuSource(data, names)
+        return GpuSource(data)
     if is_sparse(data):
         from banditsis.sources.sparse import SparseSource
 
-        return SparseSource(data, names)
+        return SparseSource(data)
     if find_memmap(data) is not None:
-        return MappedSource(data, names)
-    return ArraySource(data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data), names)
+        return MappedSource(data)
+    return ArraySource(data.to_numpy() if hasattr(data, "to_numpy") else np.asanyarray(data))
+
+
+def open_anndata_object(data: Any, matrix: str = "X", options: ReadOptions = DEFAULTS) -> OpenedMatrix:
+    """Open a matrix of an AnnData object: ``X``, ``raw/X`` or ``layers/name``.
+
+    What the object reads from a file when needed is read from there in parts; only a view of such an object
+    is loaded, by anndata. The columns of ``obs`` are those of the object.
+    """
+    from banditsis.formats.tables import OpenedFrame  # only frames need it
+
+    raw: Any = data.raw
+    others = [f"layers/{name}" for name in data.layers if name is not None]  # None is X in anndata 0.13
+    others = others if raw is None else ["raw/X", *others]
+    cells: Any = None
+    if matrix in ("X", "raw/X") and data.isbacked and not data.is_view:  # layers are in memory
+        limits = ReadOptions(memory_limit=options.memory_limit)
+        cells = open_file(f"{data.filename}:/{matrix}", limits).source()
+    elif matrix == "X":
+        cells = data.X
+    elif matrix in others:
+        cells = raw.X if matrix == "raw/X" else data.layers[matrix.removeprefix("layers/")]
+    if cells is None:
+        raise ValueError(f"the AnnData object has no {matrix}; it has {', '.join(others) or 'no matrix'}.")
+    source = cells if isinstance(cells, Source) else open_in_memory(cells)
+    source.names = list(map(str, (raw if matrix == "raw/X" else data).var_names))
+    check_unique_names(source.names, "X")
+    obs = OpenedFrame(data.obs, DEFAULTS)
+    columns = {name: partial(obs.values, name) for name in obs.names}
+    return OpenedMatrix(source, "X", options, partial(np.array, data.obs_names, str), columns)
 
 
 def open_file(path: str | os.PathLike[str], options: ReadOptions = DEFAULTS) -> Opened:
-    """Open a file or folder of features in any format."""
-    path = str(path) if is_url(path) else Path(find_prefix(path))
-    opened = find_opener(find_format(path))(path, options)
+    """Open a file or folder of any format, or a copy of a remote one.
+
+    Remote Zarr arrays and indexes are opened in place, which reads requested parts only.
+    """
+    key, (outer, inner) = find_format(path), split_path(path)
+    if is_url(path) and key not in ("index", "zarr"):
+        copy = LocalCopy(str(outer))
+        with copy.explained():
+            opened = open_file(f"{copy.path}:/{inner}" if inner else copy.path, options)
+        opened.where, opened.copy, opened.label = str(outer), copy, str(path)
+        return opened
+    if is_url(path):
+        connect("/".join(filter(None, (str(outer), inner))))  # raises if it does not exist
+    opened = find_opener(key)(str(path) if is_url(path) else Path(find_prefix(path)), options)
     opened.label = str(path)
     if isinstance(opened, OpenedMatrix) and options.wanted is None and 0 in opened.shape:
         raise ValueError(f"{path} has no {'rows' if opened.shape[0] == 0 else 'features'}.")
     return opened
 
 
-def find_opener(name: str) -> Callable[[Any, ReadOptions], Opened]:
+def find_opener(key: str) -> Callable[[Any, ReadOptions], Opened]:
     """The function that opens files of a format."""
-    module, function = FORMATS[name].opener.split(":")
+    module, function = FORMATS[key].opener.split(":")
     module = module if "." in module else f"banditsis.formats.{module}"
     found: Callable[[Any, ReadOptions], Opened] = getattr(import_module(module), function)
     return found
@@ -312,32 +346,3 @@ def is_index(path: Path) -> bool:
         return PREPARED in json.loads((path / META).read_bytes())
     except (OSError, ValueError, TypeError, RecursionError):
         return False
-
-
-def is_url(data: Any) -> bool:
-    """Whether data is a URL and not a path."""
-    return isinstance(data, str) and re.match(r"[a-z][a-z0-9+.-]+://", data) is not None
-
-
-def local_path(data: Any) -> Path | None:
-    """The local file or folder that data is in; None for URLs and data in memory."""
-    if not isinstance(data, (str, os.PathLike)) or is_url(data):
-        return None
-    return Path(split_path(data)[0])
-
-
-def split_path(path: str | os.PathLike[str]) -> tuple[Path | str, str]:
-    """A file or a URL, and the path within it that follows a colon: data.h5:/counts/raw."""
-    text = str(path) if is_url(path) else Path(path).as_posix()
-    start = re.match(r"[a-z0-9+.-]+://|[A-Za-z]:/|", text)  # Windows: C:/data.h5:/counts
-    end = text.find(":/", start.end() if start else 0)
-    if end >= 0 and (is_url(path) or not Path(path).exists()):
-        outer, inner = text[:end], text[end:].strip(":/")
-        return (outer if is_url(path) else Path(outer)), inner
-    return (text if is_url(path) else Path(find_prefix(path))), ""
-
-
-def find_prefix(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The file that a prefix of PLINK stands for, ``x.bed`` for ``x``; else the path itself."""
-    is_prefix = not is_url(path) and not Path(path).exists() and (bed := Path(f"{path}.bed")).is_file()
-    return bed if is_prefix else path

@@ -14,9 +14,8 @@ from pyarrow import csv
 
 from banditsis.core.arrays import Array, Floats
 from banditsis.formats.checks import check_is_file, readable
-from banditsis.formats.columns import as_ids, check_unique_names
+from banditsis.formats.columns import ReadOptions, as_ids, check_unique_names
 from banditsis.formats.opened import OpenedMatrix
-from banditsis.formats.options import ReadOptions
 from banditsis.formats.text import is_number, separate_by_tabs
 from banditsis.sources.genotypes import GenotypeSource
 from banditsis.sources.tables import to_numbers

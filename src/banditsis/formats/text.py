@@ -1,4 +1,4 @@
-"""Delimited text, plain or compressed: its dialect and its rows."""
+"""Tables of delimited text, plain or compressed: their dialect, and their columns, read by pyarrow."""
 
 from __future__ import annotations
 
@@ -14,15 +14,30 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from banditsis.formats.checks import readable
-from banditsis.formats.opening import COMPRESSIONS
+import numpy as np
+
+from banditsis.core.arrays import Array
+from banditsis.core.formatting import format_bytes
+from banditsis.formats.checks import DAMAGE, allowed_memory, damaged, readable
+from banditsis.formats.columns import ReadOptions, check_names, match_names
+from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TO_PARQUET
+from banditsis.formats.tables import OpenedTable, in_memory
+from banditsis.sources.array import ArraySource
+from banditsis.sources.base import Source
+from banditsis.sources.tables import FrameSource, Table
 
 BLOCK = 1 << 24  # bytes that pyarrow parses at once, and the longest line allowed
 HEAD_LINES, HEAD_BYTES = 100, 1 << 20  # what the dialect is found from
+#: Bytes for each cell: two of the text, the Arrow columns and the array are in memory at once.
+BYTES_PER_CELL = 16
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
+#: A number that may have a currency, %, a decimal comma or thousands separators.
+LIKE_A_NUMBER = re.compile(r"[-+]?[$€£]? ?(\d[\d,]*\.?\d*|\.\d+)([eE][-+]?\d+)? ?[%$€£]?")
 MISSING = frozenset(("", "NA", "N/A", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "."))
+MISSING_CODE = -9.0  # of PLINK
+FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 #: All control characters separate entries, except the end of a line.
 BLANKS_AS_TABS = bytes(9 if byte <= 32 and byte != 10 else byte for byte in range(256))
 
@@ -41,14 +56,78 @@ class TextFile(NamedTuple):
     #: a comma if numbers have decimal commas, and columns are separated by semicolons
     decimal: str
     #: text that stands for a missing value, besides the usual codes
-    na: Sequence[str] = ()
+    na: Sequence[str]
 
 
-def inspect_text(path: Path, na: Sequence[str] = (), wanted: Sequence[str | None] | None = None) -> TextFile:
-    """Find the delimiter and the column names from the first lines.
+class OpenedText(OpenedTable):
+    """A table of text in memory; all columns of targets are text until they are asked for."""
 
-    ``wanted`` are the requested columns of a target file, in which the first line may be values.
-    """
+    uses_na = True
+    source_type = FrameSource
+
+    def __init__(self, path: Path, options: ReadOptions) -> None:
+        self.file = inspect_text(path, options)
+        names = self.file.names
+        # pandas and R write no name for the column of row names
+        has_row_names = len(names) > 1 and self.file.has_header and names[0] == ""
+        super().__init__(path, names, options, self._read_file, [""] if has_row_names else [])
+
+    def _read_file(self) -> Table:
+        texts = self.id_names if self.options.wanted is None else self.columns
+        columns = _read_columns(self.file, texts, allowed_memory(self.options.memory_limit))
+        return in_memory(self.columns, columns, self.where)
+
+    def _read(self, name: str) -> Array:
+        """The values of a column; of targets, numbers if all values are numbers or missing, else labels."""
+        values = super()._read(name)
+        if self.options.wanted is None or name in self.id_names:
+            return values
+        texts = [value if value is None else value.strip() for value in values.tolist()]
+        file = self.file.path.name.lower()
+        is_plink = match_names(self.columns, ("FID", "IID")) or file.endswith((".fam", ".pheno", ".phen"))
+        cells = filter(None, set(texts)) if is_plink else ()
+        codes = {cell for cell in cells if is_number(cell) and float(cell) == MISSING_CODE}
+        if codes:
+            self.notes[name] = "-9 counts as missing in it"
+        known = [None if text in codes else text for text in texts]
+        try:
+            numbers = [np.nan if t is None else to_number(t.replace(self.file.decimal, ".")) for t in known]
+            return np.array(numbers)
+        except ValueError:
+            return np.array(known, dtype=object)
+
+    def _make_source(self) -> Source:
+        self._check_text_columns()
+        source = super()._make_source()
+        n, p = source.shape
+        if n * p * source.dtype.itemsize <= allowed_memory(self.options.memory_limit):
+            array = ArraySource(source.read(slice(0, n), None), source.names)
+            array.notes, array.contents, array.encoding = source.notes, source.contents, source.encoding
+            source = array
+        if not self.file.has_header:
+            source.notes = [*source.notes, "no header: the first line of the file was taken as values."]
+        if self.file.decimal == ",":
+            source.notes = [*source.notes, "decimal commas were read as points."]
+        return source
+
+    def _check_text_columns(self) -> None:
+        """Raise if a column of text begins with numbers, or mostly so and would not be encoded."""
+        for j in (self._places[self.names[k]] for k in self.candidates):
+            if str(self.table.schema.field(j).type) != "string":
+                continue
+            first = next(iter(self.table.groups[0].load([j], 1000)))
+            head = [value for value in first[:1000].to_pylist() if value is not None]
+            n_numbers = sum(LIKE_A_NUMBER.fullmatch(value) is not None for value in head)
+            is_mixed = 2 * n_numbers >= len(head) and self.table.levels(j, self.options.one_hot) is None
+            if head and (is_mixed or n_numbers == len(head)):
+                _raise_mixed(self.file, j)
+
+
+# The dialect of a table
+
+
+def inspect_text(path: Path, options: ReadOptions) -> TextFile:
+    """Find the delimiter and the column names from the first lines."""
     lines, size = [], 0
     for line in islice(_decoded_lines(path), HEAD_LINES):
         lines.append(line)
@@ -67,33 +146,32 @@ def inspect_text(path: Path, na: Sequence[str] = (), wanted: Sequence[str | None
         header += line  # a quoted name contains a line end
     delimiter = find_delimiter(path, header)
     numbers, rows = zip(*_split_lines(path, lines, delimiter), strict=True)
-    has_header = _has_header(path, rows, na, wanted)
-    names = rows[0] if has_header else [f"x{j}" for j in range(len(rows[0]))]
+    has_header = _has_header(path, rows, options)
+    names = rows[0] if has_header else _default_names(path, len(rows[0]), options)
     may_have_commas = delimiter == ";" or len(names) == 1
     has_commas = may_have_commas and any(DECIMAL_COMMA.fullmatch(cell) for row in rows for cell in row)
     return TextFile(
         path,
         delimiter,
-        names,
+        names if options.names is None else check_names(options.names, len(names)),
         has_header,
         n_skipped=numbers[0] if has_header else n_blank,
         cells_per_byte=len(names) * len(rows) / max(1, size),
         decimal="," if has_commas else ".",
-        na=na,
+        na=options.na,
     )
 
 
-def _has_header(
-    path: Path, rows: Sequence[list[str]], na: Sequence[str], wanted: Sequence[str | None] | None
-) -> bool:
+def _has_header(path: Path, rows: Sequence[list[str]], options: ReadOptions) -> bool:
     """Whether the first row has names: data have a header unless its cells are numbers or missing.
 
     That of a target file contains a requested name, has text above a number, or has only text that does not
     occur again below.
     """
+    wanted = options.wanted
 
     def is_value(cell: str) -> bool:
-        is_missing = cell in na or (cell in MISSING and (wanted is None or cell != ""))
+        is_missing = cell in options.na or (cell in MISSING and (wanted is None or cell != ""))
         return is_missing or is_number(cell) or DECIMAL_COMMA.fullmatch(cell) is not None
 
     first, below = rows[0], rows[1:]
@@ -107,6 +185,15 @@ def _has_header(
         return True
     recurs = any(cell in {row[k] for row in below if k < len(row)} for k, cell in enumerate(first))
     return bool(below) and not recurs and not any(map(is_value, first))
+
+
+def _default_names(path: Path, width: int, options: ReadOptions) -> list[str]:
+    """x0, x1, … for features; for targets their numbers, after the columns that PLINK defines."""
+    if options.wanted is None:
+        return [f"x{j}" for j in range(width)]
+    name = path.name.lower()
+    n_named = len(FAM_COLUMNS) if name.endswith(".fam") else 2 * (name.endswith(PLINK_TABLES) and width > 2)
+    return [*FAM_COLUMNS[:n_named], *(f"{k}" for k in range(n_named + 1, width + 1))][:width]
 
 
 def find_delimiter(path: Path, line: str) -> str:
@@ -123,6 +210,21 @@ def find_delimiter(path: Path, line: str) -> str:
     return best if line.count(best) else " " if " " in line.strip() else "\t"
 
 
+# Lines and rows
+
+
+def read_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line number and the cells of each row of values; raise if rows differ in length."""
+    lines = islice(_decoded_lines(file.path), file.n_skipped, None)
+    for number, cells in _split_lines(file.path, lines, file.delimiter):
+        if len(cells) != len(file.names):
+            raise ValueError(
+                f"{file.path} has {len(cells):,} values in line {number + file.n_skipped:,} and "
+                f"{len(file.names):,} in the first: give every line the same number."
+            )
+        yield number + file.n_skipped, cells
+
+
 def _split_lines(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the last line number and the cells of each row, which may have line ends; skip blank lines."""
     lines = (line.strip() if delimiter == " " or line.isspace() else line for line in lines)
@@ -137,18 +239,6 @@ def _split_lines(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[t
             f"{reader.line_num:,}, or a quote that is not closed: check quotes and the delimiter "
             f"{delimiter!r}."
         ) from error
-
-
-def read_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the cells of each row of values; raise if rows differ in length."""
-    lines = islice(_decoded_lines(file.path), file.n_skipped, None)
-    for number, cells in _split_lines(file.path, lines, file.delimiter):
-        if len(cells) != len(file.names):
-            raise ValueError(
-                f"{file.path} has {len(cells):,} values in line {number + file.n_skipped:,} and "
-                f"{len(file.names):,} in the first: give every line the same number."
-            )
-        yield number + file.n_skipped, cells
 
 
 def _decoded_lines(path: Path) -> Iterator[str]:
@@ -177,8 +267,8 @@ def _decoded_lines(path: Path) -> Iterator[str]:
 def open_text(path: Path) -> Iterator[Any]:
     """Open plain or compressed text as a stream of bytes; raise if a compressed file is damaged."""
     kind = COMPRESSIONS.get(path.suffix.lower(), "")
-    explained = readable(path, kind, COMPRESSION_ERRORS) if kind else nullcontext()
-    with explained, OPENERS[kind](path) as file:
+    errors = (OSError, EOFError, zlib.error, lzma.LZMAError)
+    with readable(path, kind, errors) if kind else nullcontext(), OPENERS[kind](path) as file:
         yield file
 
 
@@ -188,7 +278,6 @@ def _open_zstd(path: Path) -> Any:
     return io.BufferedReader(pa.CompressedInputStream(str(path), "zstd"))
 
 
-COMPRESSION_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 OPENERS: dict[str, Callable[[Path], Any]] = {
     **{"": partial(open, mode="rb"), "gzip": gzip.open, "bzip2": bz2.open},
     **{"xz": lzma.open, "zstd": _open_zstd},
@@ -216,3 +305,94 @@ def to_number(text: str) -> float:
     if "_" in text or not text.isascii():
         raise ValueError(f"{text!r} is not a number.")
     return float(text)
+
+
+# Columns
+
+
+def _read_columns(file: TextFile, texts: Sequence[str], limit: int) -> list[Any]:
+    """The columns as pyarrow reads them, some of them as text; errors name the line."""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    path, has_blanks = file.path, file.delimiter == " "
+    reading = arrow_csv.ReadOptions(block_size=BLOCK, column_names=file.names, skip_rows=file.n_skipped)
+    parsing = arrow_csv.ParseOptions(
+        delimiter="\t" if has_blanks else file.delimiter, newlines_in_values=True
+    )
+    converting = arrow_csv.ConvertOptions(
+        strings_can_be_null=True,
+        column_types=dict.fromkeys(texts, pa.string()),
+        null_values=_null_values(file),
+        decimal_point=file.decimal,
+    )
+    try:
+        with open_text(path) as opened:
+            stream: Any = _BoundedText(file, opened, limit)
+            if not has_blanks and path.suffix.lower() not in COMPRESSIONS:
+                stream.count(path.stat().st_size)
+                stream = str(path)  # which pyarrow reads faster
+            table = arrow_csv.read_csv(stream, reading, parsing, converting)
+        if any(str(kind) == "binary" for kind in table.schema.types):  # pyarrow's type for other encodings
+            raise ValueError("it is not UTF-8 text")
+        return list(table.columns)
+    except DAMAGE as damage:
+        if str(path) in str(damage):  # which says what to do
+            raise
+        match = re.search(r"column #(\d+): CSV conversion error", str(damage))
+        if match:
+            _raise_mixed(file, int(match[1]))
+        for _ in read_rows(file):  # raises if a row has another length or is not UTF-8
+            pass
+        raise damaged(path, "CSV", damage) from damage
+
+
+class _BoundedText:
+    """A stream of text that fits in memory, with tabs instead of blanks if they separate columns."""
+
+    closed = False
+
+    def __init__(self, file: TextFile, stream: Any, limit: int) -> None:
+        self.file, self.stream, self.limit = file, stream, limit
+        # Whatever the size of a compressed file.
+        self.n_left = limit / (BYTES_PER_CELL * file.cells_per_byte)
+
+    def read(self, size: int) -> bytes:
+        has_blanks = self.file.delimiter == " "
+        data: bytes = self.stream.read(size // 2 if has_blanks else size)
+        data += self.stream.readline(BLOCK) if has_blanks else b""  # whole lines
+        self.count(len(data))
+        return separate_by_tabs(data) if has_blanks else data
+
+    def count(self, n_bytes: int) -> None:
+        """Raise if the text so far needs too much memory."""
+        self.n_left -= n_bytes
+        if self.n_left < 0:
+            path = self.file.path
+            raise ValueError(
+                f"{path} needs more memory than the {format_bytes(self.limit)} that may be used: convert it, "
+                f"as in {TO_PARQUET.format(path, path.name.split('.')[0])}, or raise the memory limit."
+            )
+
+
+def _null_values(file: TextFile) -> list[str]:
+    from pyarrow import csv as arrow_csv
+
+    return sorted({*arrow_csv.ConvertOptions().null_values, *MISSING, " ", "\t", *file.na})
+
+
+def _raise_mixed(file: TextFile, column: int) -> NoReturn:
+    """Raise an error that names the first text in a column of numbers."""
+    name, null_values = file.names[column], _null_values(file)
+    for number, cells in read_rows(file):
+        cell = cells[column]
+        if not is_number(cell.replace(file.decimal, ".")) and cell not in null_values:
+            raise ValueError(
+                f"{file.path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; "
+                "write plain numbers with decimal points, leave the cell empty if it is missing, or drop the "
+                "column."
+            )
+    raise ValueError(
+        f"{file.path} has cells of blanks, or numbers of different types, in column {name!r}: leave cells "
+        "empty if they are missing, or drop the column."
+    )

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from banditsis.core.arrays import Array, Columns, Rows
 from banditsis.formats.checks import check_is_file, import_optional, readable
+from banditsis.formats.columns import ReadOptions
 from banditsis.formats.opened import OpenedMatrix
-from banditsis.formats.opening import split_path
-from banditsis.formats.options import ReadOptions
+from banditsis.formats.paths import split_path
 from banditsis.formats.stores import Store, open_anndata, open_matrix
 from banditsis.sources.blocks import BlockSource
 

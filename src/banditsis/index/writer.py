@@ -21,9 +21,10 @@ from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 from banditsis.core.progress import Progress, add_up, report_progress
 from banditsis.core.validation import resolve_seed
 from banditsis.formats.checks import to_text
-from banditsis.formats.join import find_place, read_columns
-from banditsis.formats.opening import META, find_prefix, is_index, local_path, open_any
-from banditsis.formats.options import Patterns, ReadOptions, check_options
+from banditsis.formats.columns import Patterns, ReadOptions, check_options
+from banditsis.formats.dataset import find_place, read_columns
+from banditsis.formats.opening import META, is_index, open_any
+from banditsis.formats.paths import find_prefix, local_path
 from banditsis.index.folder import ANNOTATION, BITS, CELLS, MOMENTS, PART, Folder, Record
 from banditsis.index.reader import IndexSource
 from banditsis.index.sketch import N_MOMENTS, WIDTH, WORD, encode_panel, make_blocks
@@ -113,15 +114,7 @@ def build_index(
     destination = Path(destination)
     existing = IndexSource(destination) if append else None
     seed = resolve_seed(np.random.default_rng() if random_state is None else random_state)
-    options = check_options(
-        columns=columns,
-        drop=drop,
-        id_column=id_column,
-        one_hot=one_hot,
-        dates=dates,
-        na=na,
-        memory_limit=memory,
-    )
+    options = check_options(None, columns, drop, id_column, one_hot, dates, na, memory)
     with _new_folder(data, destination, existing, force) as folder:
         target = target if target is not None or existing is None else existing.target
         opened = _open(data, target, options)
