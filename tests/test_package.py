@@ -256,7 +256,7 @@ BUDGET = {
     "cli": 1257,
     "core": 1136,
     "engine": 2712,
-    "formats": 3359,
+    "formats": 3090,
     "index": 1178,
     "kernels": 2234,
     "plans": 1549,
