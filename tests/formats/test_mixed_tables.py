@@ -306,9 +306,6 @@ def test_several_targets_on_the_terminal(tmp_path):
     assert result.exit_code == 0
     assert "\nspent: mean " in result.stdout
     assert "\nage: mean " in result.stdout
-    twice = run("screen", tmp_path / "x.csv", "--target", "age", "--target", "age")
-    assert twice.exit_code == 2
-    assert "--target age is given twice" in twice.output
 
 
 def test_a_covariate_of_text_in_the_data(tmp_path):
