@@ -257,7 +257,7 @@ BUDGET = {
     "core": 1136,
     "engine": 2712,
     "formats": 3090,
-    "index": 1178,
+    "index": 1142,
     "kernels": 2234,
     "plans": 1549,
     "results": 1344,

@@ -48,14 +48,14 @@ DEFAULTS = ReadOptions()
 
 
 def check_options(
-    names: Sequence[str] | None,
-    columns: Patterns,
-    drop: Patterns,
-    id_column: str | int | None,
-    one_hot: bool | int,
-    dates: str,
-    na: Patterns,
-    memory_limit: int | None,
+    names: Sequence[str] | None = None,
+    columns: Patterns = (),
+    drop: Patterns = (),
+    id_column: str | int | None = None,
+    one_hot: bool | int = False,
+    dates: str = "skip",
+    na: Patterns = (),
+    memory_limit: int | None = None,
 ) -> ReadOptions:
     """The parameters of :func:`open_source`, checked."""
     return ReadOptions(

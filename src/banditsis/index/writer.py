@@ -11,23 +11,24 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Indices
+from banditsis.core.arrays import Array, Indices, chunks
 from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 from banditsis.core.progress import Progress, add_up, report_progress
 from banditsis.core.validation import resolve_seed
 from banditsis.formats.checks import to_text
-from banditsis.formats.columns import Patterns, ReadOptions, check_options
+from banditsis.formats.columns import ReadOptions, check_options
 from banditsis.formats.dataset import find_place, read_columns
 from banditsis.formats.opening import META, is_index, open_any
 from banditsis.formats.paths import find_prefix, local_path
 from banditsis.index.folder import ANNOTATION, BITS, CELLS, MOMENTS, PART, Folder, Record
 from banditsis.index.reader import IndexSource
-from banditsis.index.sketch import N_MOMENTS, WIDTH, WORD, encode_panel, make_blocks
+from banditsis.index.sketch import WIDTH, encode_panel, make_blocks
 from banditsis.sources.array import CACHE_LINE
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource
@@ -46,17 +47,12 @@ def build_index(
     destination: str | os.PathLike[str],
     *,
     target: str | None = None,
-    columns: Patterns = (),
-    drop: Patterns = (),
-    id_column: str | None = None,
-    one_hot: bool | int = False,
-    dates: str = "skip",
-    na: Patterns = (),
     append: bool = False,
     force: bool = False,
     memory_limit: int | None = None,
     random_state: Any = None,
     progress: Progress = None,
+    **reading: Any,
 ) -> Path:
     """Build an index of the features, which answers for any response after reading 3% of the bytes.
 
@@ -73,8 +69,6 @@ def build_index(
         The folder to write, such as ``x.index``.
     target : str, optional
         The target to store, and to make strata from, as in :func:`open_data`.
-    columns, drop, id_column, one_hot, dates, na
-        Which columns to use, and how, as in :func:`open_source`.
     append : bool
         Whether the rows are added to an existing index of the same features. By default they have the same
         target. Nothing that is there is written again.
@@ -87,6 +81,8 @@ def build_index(
     progress : bool or callable, optional
         By default a bar appears on a terminal after two seconds. A callable is called with the number of
         bytes moved and the total.
+    **reading
+        ``columns``, ``drop``, ``id_column``, ``one_hot``, ``dates`` and ``na``, as in :func:`open_source`.
 
     Returns
     -------
@@ -114,13 +110,24 @@ def build_index(
     destination = Path(destination)
     existing = IndexSource(destination) if append else None
     seed = resolve_seed(np.random.default_rng() if random_state is None else random_state)
-    options = check_options(None, columns, drop, id_column, one_hot, dates, na, memory)
+    options = check_options(**reading, memory_limit=memory)
     with _new_folder(data, destination, existing, force) as folder:
-        target = target if target is not None or existing is None else existing.target
-        opened = _open(data, target, options)
-        dtype = opened.source.dtype if existing is None else _check_same_features(opened.source, existing)
+        given = existing.target if existing is not None and target is None else target
+        source, label, by_row = _open(data, given, options)
+        dtype = source.dtype if existing is None else _check_same_features(source, existing)
+        order, index = np.random.default_rng(seed).permutation(source.shape[0]), folder / INDEX
+        vectors = {"original_rows": order, **{name: values[order] for name, values in by_row.items()}}
+        vectors |= {ANNOTATION + name: values for name, values in source.annotations.items()}
+        vectors |= {} if source.names is None else {"names": np.asarray(source.names)}
+        for name, values in vectors.items():
+            _write_vector(index, name, values)
         with report_progress(progress, "indexing", "bytes") as report, Workers(count_jobs(None)):
-            _write_folder(opened, dtype.newbyteorder("="), seed, memory, folder, report)
+            cells = _write_cells(source, dtype.newbyteorder("="), order, seed, memory, folder, report)
+        names = sorted(file.name for file in index.iterdir() if file.name != CELLS)
+        files = {name: Folder(index).checksum(name) for name in names} | {CELLS: cells}
+        is_file = isinstance(data, (str, os.PathLike))
+        origin = Path(find_prefix(data)).name if is_file else type(data).__name__
+        Record(source.shape, seed, origin, label, files).write(index)
     return destination
 
 
@@ -155,18 +162,15 @@ def _new_folder(data: Any, destination: Path, existing: IndexSource | None, forc
 
 def _check_same_features(source: Source, existing: IndexSource) -> np.dtype:
     """The type of the cells of an index; raise if rows of a source cannot be appended to it."""
-    own, other = list(source.names or ()), list(existing.names or ())
-    if own != other or source.shape[1] != existing.shape[1]:
-        pairs = zip(own, other, strict=False)
-        different = next((f": {a!r} instead of {b!r}" for a, b in pairs if a != b), "")
+    own, other = (data.names or range(data.shape[1]) for data in (source, existing))
+    if different := [pair for pair in zip_longest(own, other) if pair[0] != pair[1]]:
         raise ValueError(
-            f"the new rows have {source.shape[1]:,} features, and the index {existing.shape[1]:,}: they must "
-            f"have the same names, in the same order{different}."
+            "the new rows must have the features of the index, in the same order, but have "
+            "{!r} instead of {!r}.".format(*different[0])
         )
     if not np.can_cast(source.dtype, existing.dtype):
         raise ValueError(
-            f"the new rows are {source.dtype}, which the {existing.dtype} of the index cannot hold: convert "
-            f"them to {existing.dtype} first."
+            f"the new rows are {source.dtype}: convert them to {existing.dtype}, as in the index."
         )
     return existing.dtype
 
@@ -174,13 +178,9 @@ def _check_same_features(source: Source, existing: IndexSource) -> np.dtype:
 def _check_destination(data: Any, destination: Path, force: bool) -> None:
     """Raise if the folder cannot be written, or has something that may not be replaced."""
     path, parent = local_path(data), destination.absolute().parent
-    if destination.name in ("", ".."):
-        raise ValueError(
-            f"{destination} is not a name for a folder: use, for example, {destination / 'data.index'}."
-        )
     if not parent.is_dir():
         raise FileNotFoundError(f"the folder {parent} does not exist: create it first.")
-    if not destination.exists() and not destination.is_symlink():
+    if not os.path.lexists(destination):
         return
     if path is not None and path.resolve().is_relative_to(destination.resolve()):
         raise ValueError(f"{destination} contains the data to be indexed: choose another name.")
@@ -204,48 +204,20 @@ def _is_ours(folder: Path) -> bool:
     return all(re.fullmatch(rf"{PART}\d+", entry.name) and _is_ours(entry) for entry in others)
 
 
-class Data(NamedTuple):
-    """The data to index, with the name of the target, and values of each row by name."""
-
-    source: Source
-    name: str
-    target: str | None
-    by_row: dict[str, Array]
-
-
-def _open(data: Any, target: str | None, options: ReadOptions) -> Data:
-    """Open the data with their target, which has gaps where it is not known."""
-    name = Path(find_prefix(data)).name if isinstance(data, (str, os.PathLike)) else type(data).__name__
+def _open(data: Any, target: str | None, options: ReadOptions) -> tuple[Source, str | None, dict[str, Array]]:
+    """The features, the name of the target, and ids and target of each row; the target may have gaps."""
     opened = open_any(data, options)
-    places = [] if target is None else [find_place(str(target), opened)]
-    (columns,) = read_columns(opened, [places])
-    source = opened.source()
+    (columns,) = read_columns(opened, [[] if target is None else [find_place(str(target), opened)]])
+    source, label = opened.source(), None
     if source.original_rows is not None:
-        raise ValueError(f"{name} is an index already: index the original data.")
-    ids = {} if opened.ids is None else {"ids": np.asarray(opened.ids)}
+        raise ValueError(f"{opened.where} is an index already: index the original data.")
+    by_row = {} if opened.ids is None else {"ids": np.asarray(opened.ids)}
     for column in columns:
         file, label = column.place.file, column.name if column.place.file is None else column.place.column
         if file is not None and (not label or label.isdigit()):  # which would be the number of a feature
             label = " ".join(filter(None, (Path(file).stem, label)))
-        return Data(source, name, label, ids | {"target": column.take(np.arange(source.shape[0]))})
-    return Data(source, name, None, ids)
-
-
-def _write_folder(
-    data: Data, dtype: np.dtype, seed: int, memory: int, folder: Path, report: Callable[[int, int], None]
-) -> None:
-    """Write all files of an index, the description last."""
-    index, order = folder / INDEX, np.random.default_rng(seed).permutation(data.source.shape[0])
-    vectors = {"original_rows": order, "names": data.source.names}
-    vectors |= {ANNOTATION + name: values for name, values in data.source.annotations.items()}
-    vectors |= {name: values[order] for name, values in data.by_row.items()}
-    for name, values in vectors.items():
-        if values is not None:
-            _write_vector(index, name, np.asarray(values))
-    written = _write_cells(data.source, dtype, order, seed, memory, folder, report)
-    names = sorted(file.name for file in index.iterdir() if file.name != CELLS)
-    files = {name: Folder(index).checksum(name) for name in names} | {CELLS: written}
-    Record(data.source.shape, seed, data.name, data.target, files).write(index)
+        by_row["target"] = column.take(np.arange(source.shape[0]))
+    return source, label, by_row
 
 
 def _write_vector(folder: Path, name: str, values: Array) -> None:
@@ -279,8 +251,8 @@ def _write_cells(
 ) -> list[int]:
     """Write all rows by column in an order, and their bits; each thread does a few columns at a time."""
     (n, p), blocks, index = source.shape, make_blocks(source.shape[0]), folder / INDEX
-    bits = _create(index / BITS, np.uint64, (sum(block.size for block in blocks) // WORD, p))
-    moments = _create(index / MOMENTS, np.float64, (N_MOMENTS * len(blocks), p))
+    bits = _create(index / BITS, np.uint64, (blocks[-1].words.stop, p))
+    moments = _create(index / MOMENTS, np.float64, (blocks[-1].moments.stop, p))
     # A thread has its columns four times: as they are read, by column, and in order until they are written.
     n_columns = memory // (4 * n * dtype.itemsize)
     n_threads = max(1, min(count_jobs(None), n_columns // WIDTH))
@@ -313,24 +285,18 @@ def _write_cells(
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": True, "shape": (n, p)}
         np.lib.format.write_array_header_1_0(file, header)
         file.flush()
-        crc = Folder(index).checksum(CELLS)[1]
+        check = Folder(index).checksum(CELLS)[1]
 
         def finish(columns: slice) -> None:
-            nonlocal crc
+            nonlocal check
             file.write(cells(columns).data)
-            crc = zlib.crc32(cells(columns).data, crc)
+            check = zlib.crc32(cells(columns).data, check)
             written.release()
             tick(cells(columns).nbytes)
 
         panels = (slice(low, min(low + width, p)) for low in range(0, p, width))
         workers.run_in_order(panels, encode, finish, len(in_order))
-        return [file.tell(), crc]
-
-
-def _transpose(block: Array, out: Array) -> None:
-    """Copy a block to memory by column."""
-    for low in range(0, len(block), ROWS_AT_ONCE):  # which stay in the cache
-        out[:, low : low + ROWS_AT_ONCE] = block[low : low + ROWS_AT_ONCE].T
+        return [file.tell(), check]
 
 
 def _store_by_column(
@@ -341,18 +307,23 @@ def _store_by_column(
     columns = _create(path, dtype, (p, n))
     stored = MappedSource(columns.T)
     step = max(1, memory // 8 // (p * source.dtype.itemsize))
-    if step > source.block_rows:  # whole blocks
-        step -= step % source.block_rows
-    for start in range(0, n, step):
-        rows = slice(start, min(n, start + step))
+    step -= step % source.block_rows if step > source.block_rows else 0  # whole blocks
+    for rows in chunks(slice(0, n), step):
         block = source.read(rows, slice(0, p))
-
-        def copy(low: int, block: Array = block, rows: slice = rows) -> None:
-            some = slice(low, low + COLUMNS_AT_ONCE)
-            _transpose(block[:, some], columns[some, rows])
-
-        map_in_threads(copy, range(0, p, COLUMNS_AT_ONCE))
+        _transpose(block, columns[:, rows])
         for held in (source, stored):
             held.release()
         tick(block.size * dtype.itemsize)
     return stored
+
+
+def _transpose(block: Array, out: Array) -> None:
+    """Copy a block to memory by column, so many cells at a time that they stay in the cache."""
+
+    def copy(low: int) -> None:
+        columns = slice(low, low + COLUMNS_AT_ONCE)
+        for start in range(0, len(block), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            out[columns, rows] = block[rows, columns].T
+
+    map_in_threads(copy, range(0, len(out), COLUMNS_AT_ONCE))
