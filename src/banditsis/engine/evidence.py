@@ -116,9 +116,8 @@ class Pilot(NamedTuple):
     rows: Indices
     #: sampling weights; their sum is 1
     weights: Floats
-    #: for the variance around r over all rows
+    #: for the variance around r over all rows, and for that around the correlation in the population
     sampled: Floats
-    #: for that around the correlation in the population, of which all rows are a sample
     population: Floats
     #: squares of the standardised response
     squares: Floats

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -186,7 +187,7 @@ class Strata:
         if in_order and stored:
             sizes, counts = tuple(stored), _allocate_at_random(stored, totals, rng)
         streams = [rng] if len(sizes) == 1 else rng.spawn(len(sizes))
-        take = _take_first if in_order else _draw_lazily if lazy else _draw_at_once
+        take = _draw_lazily if lazy and not in_order else partial(_draw_at_once, in_order=in_order)
         parts = [take(*given) for given in zip(sizes, counts.T.tolist(), streams, strict=True)]
         starts = np.cumsum([0, *sizes[:-1]])
         for step in zip(*parts, strict=True):
@@ -202,15 +203,12 @@ def _allocate_at_random(sizes: Sequence[int], totals: Sequence[int], rng: np.ran
     return np.array([np.bincount(codes[:total], minlength=len(ends)) for total in totals])
 
 
-def _take_first(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
-    """Yield the next rows of each step."""
-    for start, stop in zip([0, *totals], totals, strict=False):
-        yield np.arange(start, stop)
-
-
-def _draw_at_once(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
-    """Yield the rows that each step adds to one uniform sample, in any order."""
-    sample = np.arange(n) if totals[0] >= n else rng.choice(n, totals[-1], replace=False, shuffle=True)
+def _draw_at_once(
+    n: int, totals: Sequence[int], rng: np.random.Generator, in_order: bool
+) -> Iterator[Indices]:
+    """Yield the rows that each step adds to one uniform sample, in any order; or the first rows."""
+    everything = in_order or totals[0] >= n
+    sample = np.arange(totals[-1]) if everything else rng.choice(n, totals[-1], replace=False, shuffle=True)
     for start, stop in zip([0, *totals], totals, strict=False):
         yield sample[start:stop]
 
