@@ -297,7 +297,6 @@ LAYERS = (
     ("results",),
     ("engine", "index"),
     ("screening",),
-    ("selection",),
     ("show",),
     ("encoder", "single_cell"),
     ("estimators",),

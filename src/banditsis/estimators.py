@@ -18,6 +18,7 @@ from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.core.progress import Progress, clock
 from banditsis.core.validation import (
     CELLS_CHECKED_WHOLE,
+    check_integer,
     check_responses,
     check_shape,
     count_classes,
@@ -29,11 +30,11 @@ from banditsis.core.validation import (
 from banditsis.engine.batches import Batches
 from banditsis.formats.opening import is_anndata, is_sparse, open_features, open_source
 from banditsis.formats.tables import encode_frame, frame_names
-from banditsis.plans import default_size
+from banditsis.plans import check_exclusive, default_size
 from banditsis.results.evidence import rank_features, selection_mask
 from banditsis.results.result import ScreeningResult, keep_significant
 from banditsis.results.several import ScreeningResults
-from banditsis.selection import check_size, select_features
+from banditsis.screening import screen
 from banditsis.sources.array import raise_if_masked
 from banditsis.sources.base import Source
 from banditsis.statistics import StatisticLike, find_statistic
@@ -55,7 +56,7 @@ class Screener(SelectorMixin, BaseEstimator):
     progress: Progress
 
     def _plan_options(self) -> dict[str, Any]:
-        """The options of this estimator for the plan factory."""
+        """What this estimator asks of the plan."""
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any, *, covariates: Any = None, sample_weight: Any = None) -> Self:
@@ -89,22 +90,23 @@ class Screener(SelectorMixin, BaseEstimator):
         self.__dict__.pop("_batches", None)
         check_shape(source)
         check_columns(given["y"], self.statistic)
-        results = select_features(
+        found = screen(
             source,
-            size=self.n_features_to_select,
+            keep=self._size(),
             fdr=self.fdr,
-            avoid_redundancy=self.avoid_redundancy,
-            planning=self._plan_options(),
             **given,
+            **self._plan_options(),
             statistic=self.statistic,
             row_order=self.row_order,
             sampling=self.sampling,
             missing=self.missing,
             pvalues=self.pvalues,
+            avoid_redundancy=self.avoid_redundancy,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             progress=self.progress,
         )
+        results = [found] if isinstance(found, ScreeningResult) else list(found)
         single = len(results) == 1
         self.result_ = results[0] if single else ScreeningResults(results)
         scores = [result.scores for result in results]
@@ -116,6 +118,12 @@ class Screener(SelectorMixin, BaseEstimator):
         """The results of all responses."""
         check_is_fitted(self, "result_")
         return [self.result_] if isinstance(self.result_, ScreeningResult) else list(self.result_)
+
+    def _size(self) -> int | None:
+        """The number of features to keep; None if it follows from other settings."""
+        size = self.n_features_to_select
+        check_exclusive({"n_features_to_select": size, "fdr": self.fdr})
+        return None if size is None else check_integer("n_features_to_select", size, 1)
 
     def _open(self, X: Any) -> Source:
         """X as a source; only its type and shape are checked."""
@@ -401,8 +409,7 @@ class SIS(Screener):
             before = Batches(kind, labels, self.missing), (source.shape[1], names)
         with Workers(count_jobs(self.n_jobs)) as workers, one_blas_thread():
             before[0].add(source, values, workers)
-            size, (n, p) = self.n_features_to_select, (before[0].n_rows, source.shape[1])
-            check_size(size, self.fdr)
+            size, (n, p) = self._size(), (before[0].n_rows, source.shape[1])
             d = default_size(n, p) if size is None else min(size, p)
             d = d if self.fdr is None else p
             result = before[0].result(source, d, clock() - started)
@@ -427,25 +434,10 @@ class BanditSIS(Screener):
     n_features_to_select : int, optional
         Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them.
         With ``min_correlation``, None keeps all that pass.
-    fdr : float, optional
-        Keep the features that are significant at this false discovery rate, in (0, 1), instead of a number of
-        them; possibly none. This needs the p-value of every feature, so all rows are read. With ``alpha``,
-        ``budget`` or ``min_correlation`` only the features that are left at the end are tested, and the
-        result says how many.
-    alpha : float, optional
-        Read as in the paper: :meth:`Plan.paper`. Smaller values read more rows; the paper recommends 0.5 to
-        1.1. ``alpha``, ``budget`` and ``min_correlation`` are mutually exclusive. Without any of them, as
-        many rows are read as with 0.5, in fewer rounds; statistics that reread their rows in each round then
-        use the optimal plan of the same cost.
-    budget : float or int, optional
-        Read at most this fraction (float) or number (int) of cells, with the plan that has the lowest
-        detection floor: :meth:`Plan.optimal`. Includes the cells that ``pvalues`` reads. Data stored in
-        blocks are read in whole blocks, which can take more; the result says so.
-    min_correlation : float, optional
-        Keep every feature with \|r\| at or above this over all rows, with probability ``confidence``, and
-        read as many rows as that takes: :meth:`Plan.guaranteed`.
-    confidence : float, optional
-        Probability for ``min_correlation``, by default 0.95; raises without it.
+    fdr, alpha, budget, min_correlation, confidence : float, optional
+        What to keep and how much to read instead, as in :func:`screen`: a false discovery rate; the paper's
+        method with this α; a share or number of cells; a correlation from which on no feature is lost, with
+        this probability.
     statistic : str, class or object
         The measure of association; see :class:`SIS` and :doc:`/statistics`.
     row_order : {"auto", "random", "blocks", "stored"}

@@ -18,6 +18,7 @@ from banditsis.core.validation import (
     check_flag,
     check_integer,
     check_pvalues,
+    check_real,
     check_responses,
     check_sample_weight,
     check_shape,
@@ -29,13 +30,13 @@ from banditsis.core.validation import (
     response_names,
 )
 from banditsis.engine.design import ROW_ORDERS, PlanLike
-from banditsis.engine.redundancy import MAX_CANDIDATES, find_sizes
+from banditsis.engine.redundancy import find_sizes
 from banditsis.engine.rounds import add_notes, screen_rounds
 from banditsis.engine.runs import Given, Run, Settings, make_runs
 from banditsis.formats.opening import open_features
 from banditsis.index.rounds import bit_rounds
-from banditsis.plans import BY_BITS, Plan, make_plan
-from banditsis.results.result import Interrupted, ScreeningResult, attach_partial
+from banditsis.plans import BY_BITS, Plan, check_exclusive, make_plan
+from banditsis.results.result import Interrupted, ScreeningResult, attach_partial, keep_significant
 from banditsis.results.several import ScreeningResults
 from banditsis.sources.views import take_original_rows
 from banditsis.statistics import StatisticLike, find_statistic
@@ -46,8 +47,15 @@ from banditsis.statistics.covariates import encode_covariates
 def screen(
     X: Any,
     y: Any,
-    keep: int | PlanLike,
+    keep: int | PlanLike | None = None,
     *,
+    fdr: float | None = None,
+    exact: bool = False,
+    max_samples: int | float | None = None,
+    alpha: float | None = None,
+    budget: int | float | None = None,
+    min_correlation: float | None = None,
+    confidence: float | None = None,
     statistic: StatisticLike = "auto",
     row_order: str = "auto",
     sampling: str = "auto",
@@ -56,12 +64,12 @@ def screen(
     sample_weight: Any = None,
     by: Any = None,
     pvalues: bool = False,
-    avoid_redundancy: bool | int = False,
+    avoid_redundancy: bool = False,
     n_jobs: int | None = None,
     random_state: Any = None,
     progress: Progress = None,
 ) -> ScreeningResult | ScreeningResults:
-    """Screen the features of X for association with y.
+    r"""Screen the features of X for association with y.
 
     Parameters
     ----------
@@ -73,11 +81,34 @@ def screen(
         responses share each pass over the features that any of them has left; each result is the same as if
         its response had been screened alone with the same sampling. A constant response raises an error;
         among others that vary it gets scores of 0, no selected feature and a note.
-    keep : int, Plan or callable
-        How many features to keep, and how many rows to read for that. A number follows the plan of
-        ``BanditSIS(keep)``. A callable gets the :class:`~banditsis.plans.SamplingDesign` of the rows in which
-        the response is known, and returns a plan that makes use of it:
-        ``lambda design: Plan.optimal(design.n_rows, p, d, 0.01, design=design)``.
+    keep : int, Plan or callable, optional
+        Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them. A
+        plan says instead what each step reads and keeps. A callable gets the
+        :class:`~banditsis.plans.SamplingDesign` of the rows in which the response is known, and returns a
+        plan.
+    fdr : float, optional
+        Keep the features that are significant at this false discovery rate, in (0, 1), instead of a number of
+        them; possibly none. This needs the p-value of every feature, so all rows are read. With ``alpha``,
+        ``budget`` or ``min_correlation`` only the features that are left at the end are tested, and the
+        result says how many.
+    exact : bool
+        Whether to read every row: :meth:`Plan.exact`. This and the next four are mutually exclusive. Without
+        any of them, as many rows are read as with ``alpha=0.5``, in fewer rounds; all rows, if that takes no
+        longer.
+    max_samples : int or float, optional
+        Screen a uniform random subsample: a number of rows, or a fraction of them: :meth:`Plan.subsample`.
+    alpha : float, optional
+        Read as in the paper: :meth:`Plan.paper`. Smaller values read more rows; the paper recommends 0.5 to
+        1.1.
+    budget : float or int, optional
+        Read at most this fraction (float) or number (int) of cells, with the plan that has the lowest
+        detection floor: :meth:`Plan.optimal`. Includes the cells that ``pvalues`` reads. Data stored in
+        blocks are read in whole blocks, which can take more; the result says so.
+    min_correlation : float, optional
+        Keep every feature with \|r\| at or above this over all rows, with probability ``confidence`` (0.95),
+        and read as many rows as that takes: :meth:`Plan.guaranteed`. Then ``keep=None`` keeps all that pass.
+    confidence : float, optional
+        Probability for ``min_correlation``; raises without it.
     statistic : str, class or object
         The measure of association: "pearson", "anova", or another of :doc:`/statistics`. "auto" is "anova" if
         the response has three or more classes (strings or categories), else "pearson"; of two classes, the
@@ -118,9 +149,10 @@ def screen(
         are not selected if the response is skewed or heavy-tailed: those need a check, for which the features
         are read again. The cells are additional to the plan's; :meth:`Plan.optimal` can account for those of
         the selected features. Raises if the null distribution of the statistic is not known.
-    avoid_redundancy : bool or int
-        Whether to avoid redundant features, as in :class:`SIS`. If ``keep`` is a plan, this is the number of
-        features to choose among those that the plan keeps, at most 2,048.
+    avoid_redundancy : bool
+        Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
+        to choose those to keep one by one, each by its squared score times the share of its variance that
+        the features chosen before do not explain; see :doc:`/redundancy`.
     n_jobs : int, optional
         Number of threads; all cores by default. The result does not depend on it.
     random_state : int, Generator or RandomState, optional
@@ -149,8 +181,17 @@ def screen(
     source, y = open_features(X), paired.pop("y")
     check_shape(source)
     kind, notes = _choose_statistic(statistic, y)
-    check_pvalues(kind, pvalues)
-    plan, n_choose = _resolve_plan(keep, source.shape, kind, bool(pvalues), avoid_redundancy)
+    check_pvalues(kind, pvalues or fdr is not None)
+    check_flag("avoid_redundancy", avoid_redundancy)
+    planning = {
+        "max_samples": max_samples,
+        "alpha": alpha,
+        "budget": budget,
+        "min_correlation": min_correlation,
+        "confidence": confidence,
+    }
+    pvalues = bool(pvalues) or fdr is not None
+    plan, n_choose = _resolve_plan(keep, fdr, exact, planning, source.shape, kind, pvalues, avoid_redundancy)
     given = _check_given(source.shape[0], kind, missing == "pairwise", notes, **paired)
     settings = Settings(
         statistic=kind,
@@ -179,6 +220,8 @@ def screen(
         runs = make_runs(source, responses, given, plan, settings)
         single = single and sum(len(run.members) for run in runs) == 1  # classes may be responses
         results = _run_all(runs, workers, progress, single)
+    if fdr is not None:
+        results = [keep_significant(result, fdr) for result in results]
     return results[0] if single else ScreeningResults(results)
 
 
@@ -249,38 +292,42 @@ def _check_given(
 
 
 def _resolve_plan(
-    keep: Any, shape: tuple[int, int], kind: Any, pvalues: bool, avoid_redundancy: Any
+    keep: Any,
+    fdr: float | None,
+    exact: bool,
+    planning: dict[str, Any],
+    shape: tuple[int, int],
+    kind: Any,
+    pvalues: bool,
+    avoid_redundancy: bool,
 ) -> tuple[PlanLike, int | None]:
     """The plan, or what makes it; and how many of the features that it keeps are chosen, None for all."""
-    if isinstance(keep, Integral):
-        check_flag("avoid_redundancy", avoid_redundancy)
-        size = check_integer("keep", keep, 1)
-        n_keep, n_choose = find_sizes(size, *shape, avoid_redundancy)
-        options: Any = {"rereads": kind.rereads, "pvalues": pvalues, "n_selected": n_choose}
-        return partial(make_plan, p=shape[1], d=n_keep, **options), n_choose
-    if avoid_redundancy is True:
-        raise ValueError(
-            "avoid_redundancy must be a number of features to choose if keep is a plan, got True."
-        )
-    n_choose = None if avoid_redundancy is False else check_integer("avoid_redundancy", avoid_redundancy, 1)
+    n, p = shape
+    if keep is None or isinstance(keep, Integral):
+        check_exclusive({"keep": keep, "fdr": fdr})
+        if fdr is not None:
+            check_real("fdr", fdr, 0, 1)
+        size = None if keep is None else check_integer("keep", keep, 1)
+        if avoid_redundancy and size is None and not (fdr is None and planning["min_correlation"] is None):
+            raise ValueError("avoid_redundancy chooses a number of features: set it, to 20 for example.")
+        n_keep, n_choose = find_sizes(size, n, p, avoid_redundancy)
+        options = {"rereads": kind.rereads, "pvalues": pvalues, "n_selected": n_choose, **planning}
+        return partial(make_plan, p=p, d=n_keep, by_fdr=fdr is not None, exact=exact, **options), n_choose
+    given = [name for name, value in planning.items() if value is not None] + ["exact"] * bool(exact)
+    if given or avoid_redundancy:
+        raise ValueError(f"keep is a plan, which {[*given, 'avoid_redundancy'][0]} would change: omit it.")
 
     def check(plan: Any, n: int) -> Plan:
         if not isinstance(plan, Plan):
-            example = f"Plan.exact({n}, {shape[1]}, 10)"
+            example = f"Plan.exact({n}, {p}, 10)"
             raise TypeError(f"keep must be a number of features, or a Plan such as {example}; got {plan!r}.")
-        if (plan.n_rows, plan.n_features) != (n, shape[1]):
+        if (plan.n_rows, plan.n_features) != (n, p):
             raise ValueError(
                 f"the plan is for {plan.n_rows:,} rows × {plan.n_features:,} features, but X has {n:,} × "
-                f"{shape[1]:,}: make the plan for the shape of X."
-            )
-        if n_choose is not None and not n_choose <= plan.n_keep <= MAX_CANDIDATES:
-            kept = f"keeps {plan.n_keep:,}" if plan.n_keep else "sets no number of features to keep"
-            raise ValueError(
-                f"avoid_redundancy = {n_choose} needs a plan that keeps {n_choose:,} to {MAX_CANDIDATES:,} "
-                f"features, but this one {kept}."
+                f"{p:,}: make the plan for the shape of X."
             )
         return plan
 
     if callable(keep):
-        return lambda design: check(keep(design), design.n_rows), n_choose
-    return check(keep, shape[0]), n_choose
+        return lambda design: check(keep(design), design.n_rows), None
+    return check(keep, n), None

@@ -32,7 +32,7 @@ GIVEN = ("x.npy", "--target", "y.npy")
         ((*GIVEN, "--statistic", "cox"), 2, "needs two targets, the time and the event"),
         ((*GIVEN, "--all-features"), 2, "set --output to a .csv or .parquet file"),
         ((*GIVEN, "--all-features", "-o", "all.json"), 2, "set --output to a .csv or .parquet file"),
-        ((*GIVEN, "--budget", 1e-9), 2, "at least 0.001"),
+        ((*GIVEN, "--budget", 1e-9), 1, "at least 0.001"),
         ((*GIVEN, "--output", "best.xlsx"), 2, "end in .csv"),
         ((*GIVEN, "--output", "nowhere/best.csv"), 2, "cannot be written: No such file"),
         ((*GIVEN, "--output", f"{300 * 'n'}.csv"), 2, "File name too long"),

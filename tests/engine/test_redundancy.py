@@ -168,7 +168,7 @@ def test_estimator_contract():
 
 def test_invalid_settings():
     X, y = simulate()
-    with pytest.raises(ValueError, match="set n_features_to_select"):
+    with pytest.raises(ValueError, match="chooses a number of features: set it"):
         BanditSIS(min_correlation=0.1, avoid_redundancy=True).fit(X, y)
     with pytest.raises(ValueError, match="avoid_redundancy"):
         SIS(avoid_redundancy="mrmr").fit(X, y)
@@ -176,8 +176,8 @@ def test_invalid_settings():
         find_sizes(1025, 100, 5000, True)
     for size, p, n_candidates in ((1500, 2000, 2000), (10, 10**5, 200), (100, 10**5, 800), (100, 300, 300)):
         assert find_sizes(size, 100, p, True) == (n_candidates, size)
-    with pytest.raises(ValueError, match="keeps 5 to 2,048 features, but this one keeps 4"):
-        screen(X, y, Plan.exact(*X.shape, 4), avoid_redundancy=5)
-    for keep, value in ((Plan.exact(*X.shape, 4), 0), (Plan.exact(*X.shape, 4), True), (4, 2)):
-        with pytest.raises(ValueError, match="avoid_redundancy must be"):
-            screen(X, y, keep, avoid_redundancy=value)
+    for option in ({"avoid_redundancy": True}, {"alpha": 0.5}, {"exact": True}):
+        with pytest.raises(ValueError, match=f"keep is a plan, which {next(iter(option))} would change"):
+            screen(X, y, Plan.exact(*X.shape, 4), **option)
+    with pytest.raises(ValueError, match="avoid_redundancy must be True or False, got 2"):
+        screen(X, y, 4, avoid_redundancy=2)

@@ -189,11 +189,9 @@ def test_estimator():
     assert adaptive.fraction_read < 0.1
     small = BanditSIS(min_correlation=0.2, random_state=0).fit(X[:2000, :50], y[:2000])
     assert small.get_support(indices=True).tolist() == [3, 8]
-    assert small.result_.fraction_read == 1
-    assert "all rows were read" in str(small.result_)
-    affordable = BanditSIS(5, budget=0.1, random_state=0).fit(X[:2000, :50], y[:2000])
-    assert affordable.result_.fraction_read == 1
-    assert "about as fast here as a budget of 0.1" in str(affordable.result_)
+    affordable = BanditSIS(5, budget=0.1, random_state=0).fit(X[:2000, :50], y[:2000]).result_
+    assert 0.08 < affordable.fraction_read <= 0.1  # though reading everything would be as fast, which it says
+    assert "would be about as fast here" in str(affordable)
 
 
 def test_rows_drawn_as_needed_are_a_uniform_sample():

@@ -15,15 +15,15 @@ import numpy as np
 from banditsis.cli import output, terminal
 from banditsis.core.validation import MissingValueError, count_classes, find_missing
 from banditsis.formats import dataset, opening, paths
-from banditsis.plans import check_exclusive, make_plan
+from banditsis.plans import check_exclusive
 from banditsis.results import Interrupted, ScreeningResult, ScreeningResults
-from banditsis.selection import select_features
+from banditsis.screening import screen
 from banditsis.statistics import find_statistic
 
-#: Options for :func:`open_source`, for :func:`make_plan`, and for :func:`screen`.
+#: Options for :func:`open_source`, and for :func:`screen`.
 READING = ("columns", "drop", "id_column", "one_hot", "dates", "na", "memory_limit")
-PLANNING = ("exact", "alpha", "budget", "min_correlation", "confidence")
-SCREENING = ("statistic", "row_order", "sampling", "pvalues", "n_jobs")
+SCREENING: tuple[str, ...] = ("keep", "fdr", "exact", "alpha", "budget", "min_correlation", "confidence")
+SCREENING += ("statistic", "row_order", "sampling", "pvalues", "avoid_redundancy", "n_jobs")
 #: Options that cannot be combined with iterations.
 NOT_ITERATIVE = ("fdr", "min_correlation", "pvalues", "avoid_redundancy", "sample_weight", "by", "missing")
 #: Options of which only one can be set.
@@ -178,24 +178,12 @@ def screen_data(data: dataset.Dataset, options: Options) -> tuple[Sequence[Scree
 
 
 def _screen_once(data: dataset.Dataset, options: Options, missing: str) -> list[ScreeningResult]:
-    def make_requested_plan(*args: Any, **planning: Any) -> Any:
-        with terminal.usage_errors():
-            plan = make_plan(*args, **planning)
-        # What the user asks for is read, also where reading everything would be as fast.
-        follow = options.budget is not None or options.min_correlation is not None
-        return replace(plan, or_exact=None, why_exact="") if follow else plan
-
     beside: Any = data.covariates
     if options.by is not None:
         (beside,) = beside.values()
-    return select_features(
+    found = screen(
         data.features,
         data.target,
-        options.keep,
-        fdr=options.fdr,
-        avoid_redundancy=options.avoid_redundancy,
-        planning=_pick(options, PLANNING),
-        plan_maker=make_requested_plan,
         **_pick(options, SCREENING),
         missing=missing,
         **{"by" if options.by else "covariates": beside},
@@ -203,6 +191,7 @@ def _screen_once(data: dataset.Dataset, options: Options, missing: str) -> list[
         random_state=options.seed,
         progress=False if options.quiet else None,
     )
+    return [found] if isinstance(found, ScreeningResult) else list(found)
 
 
 def _screen_iteratively(data: dataset.Dataset, options: Options, missing: str) -> list[ScreeningResult]:

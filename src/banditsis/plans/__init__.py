@@ -57,8 +57,7 @@ def make_plan(
     rows), :meth:`Plan.paper` (``alpha``), :meth:`Plan.optimal` (``budget``) and :meth:`Plan.guaranteed`
     (``min_correlation``) are mutually exclusive. Without any of them the plan is the paper's with α = 0.5 in
     fewer rounds (:func:`merge_steps`), the optimal plan of the same cost if the statistic rereads its rows,
-    or the exact plan if ``by_fdr``. Unless ``max_samples`` or ``alpha`` is given, the plan names the exact
-    plan to follow where that is about as fast.
+    or the exact plan if ``by_fdr``; it names the exact plan to follow where that is about as fast.
 
     By default d is :func:`default_size`, and with ``min_correlation`` 0: all that pass. ``by_fdr``
     keeps all features in exact runs, because p-values decide afterwards.
@@ -70,8 +69,7 @@ def make_plan(
     confidence = check_confidence(confidence, min_correlation)
     size = None if d is None else check_integer("the number of features to keep", d, 1)
     if min_correlation is not None:
-        plan = Plan.guaranteed(n, p, size, min_correlation, confidence, design=design)
-        return _or_exact(plan, replace(plan, steps=plan.steps[-1:]), "the guarantee")
+        return Plan.guaranteed(n, p, size, min_correlation, confidence, design=design)
     size = default_size(n, p) if size is None else size
     everything = replace(Plan.exact(n, p, p if by_fdr else size), rereads=rereads)
     if exact:
@@ -81,10 +79,9 @@ def make_plan(
     if alpha is not None:
         return replace(Plan.paper(n, p, size, alpha), rereads=rereads)
     if budget is not None:
-        plan = Plan.optimal(
+        return Plan.optimal(
             n, p, size, budget, rereads=rereads, pvalues=pvalues, n_selected=n_selected, design=design
         )
-        return _or_exact(plan, everything, f"a budget of {budget!r}")
     if by_fdr:  # the threshold of Benjamini and Hochberg depends on all p-values, and no sample has these
         return replace(everything, why_exact=NEEDS_ALL_ROWS)
     paper = Plan.paper(n, p, size, DEFAULT_ALPHA)
@@ -93,12 +90,6 @@ def make_plan(
     else:
         plan = replace(merge_steps(paper), uniform=False)
     return replace(plan, or_exact=everything, why_exact=ALL_ROWS_READ)
-
-
-def _or_exact(plan: Plan, everything: Plan, request: str) -> Plan:
-    """The plan, or another that reads all rows if that is about as fast as what the user asked for."""
-    why = f"all rows were read, because that is about as fast here as {request}; the result is exact."
-    return replace(plan, or_exact=everything, why_exact=why)
 
 
 def check_confidence(confidence: float | None, min_correlation: float | None) -> float:
