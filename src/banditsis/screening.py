@@ -183,15 +183,17 @@ def screen(
     kind, notes = _choose_statistic(statistic, y)
     check_pvalues(kind, pvalues or fdr is not None)
     check_flag("avoid_redundancy", avoid_redundancy)
-    planning = {
+    pvalues = bool(pvalues) or fdr is not None
+    options = {
+        "fdr": fdr,
+        "exact": exact or None,
         "max_samples": max_samples,
         "alpha": alpha,
         "budget": budget,
         "min_correlation": min_correlation,
         "confidence": confidence,
     }
-    pvalues = bool(pvalues) or fdr is not None
-    plan, n_choose = _resolve_plan(keep, fdr, exact, planning, source.shape, kind, pvalues, avoid_redundancy)
+    plan, n_choose = _resolve_plan(keep, options, source.shape, kind, pvalues, avoid_redundancy)
     given = _check_given(source.shape[0], kind, missing == "pairwise", notes, **paired)
     settings = Settings(
         statistic=kind,
@@ -293,9 +295,7 @@ def _check_given(
 
 def _resolve_plan(
     keep: Any,
-    fdr: float | None,
-    exact: bool,
-    planning: dict[str, Any],
+    options: dict[str, Any],
     shape: tuple[int, int],
     kind: Any,
     pvalues: bool,
@@ -303,17 +303,18 @@ def _resolve_plan(
 ) -> tuple[PlanLike, int | None]:
     """The plan, or what makes it; and how many of the features that it keeps are chosen, None for all."""
     n, p = shape
+    given = [name for name, value in options.items() if value is not None]
     if keep is None or isinstance(keep, Integral):
+        fdr, exact = options.pop("fdr"), bool(options.pop("exact"))
         check_exclusive({"keep": keep, "fdr": fdr})
         if fdr is not None:
             check_real("fdr", fdr, 0, 1)
-        size = None if keep is None else check_integer("keep", keep, 1)
-        if avoid_redundancy and size is None and not (fdr is None and planning["min_correlation"] is None):
+        if avoid_redundancy and keep is None and ("fdr" in given or "min_correlation" in given):
             raise ValueError("avoid_redundancy chooses a number of features: set it, to 20 for example.")
+        size = None if keep is None else check_integer("keep", keep, 1)
         n_keep, n_choose = find_sizes(size, n, p, avoid_redundancy)
-        options = {"rereads": kind.rereads, "pvalues": pvalues, "n_selected": n_choose, **planning}
-        return partial(make_plan, p=p, d=n_keep, by_fdr=fdr is not None, exact=exact, **options), n_choose
-    given = [name for name, value in planning.items() if value is not None] + ["exact"] * bool(exact)
+        options |= {"by_fdr": fdr is not None, "exact": exact, "rereads": kind.rereads, "pvalues": pvalues}
+        return partial(make_plan, p=p, d=n_keep, n_selected=n_choose, **options), n_choose
     if given or avoid_redundancy:
         raise ValueError(f"keep is a plan, which {[*given, 'avoid_redundancy'][0]} would change: omit it.")
 

@@ -15,7 +15,7 @@ import numpy as np
 from banditsis.cli import output, terminal
 from banditsis.core.validation import MissingValueError, count_classes, find_missing
 from banditsis.formats import dataset, opening, paths
-from banditsis.plans import check_exclusive
+from banditsis.plans import check_confidence, check_exclusive
 from banditsis.results import Interrupted, ScreeningResult, ScreeningResults
 from banditsis.screening import screen
 from banditsis.statistics import find_statistic
@@ -63,6 +63,7 @@ def check_options(options: Options) -> None:
     """Raise for invalid options before any data are read."""
     given = {name: None if value in (False, "auto", ()) else value for name, value in vars(options).items()}
     with terminal.usage_errors():
+        check_confidence(options.confidence, options.min_correlation)
         for names in EXCLUSIVE:
             check_exclusive({f"--{name.replace('_', '-')}": given[name] for name in names})
     n_targets, n_columns = len(options.target), find_statistic(options.statistic).n_columns
