@@ -79,36 +79,28 @@ def screen(
     y : array-like of shape (n,) or (n, q)
         The response. Pandas objects need the row labels of X in the same order, or a default index. Several
         responses share each pass over the features that any of them has left; each result is the same as if
-        its response had been screened alone with the same sampling. A constant response raises an error;
-        among others that vary it gets scores of 0, no selected feature and a note.
+        its response had been screened alone with the same sampling.
     keep : int, Plan or callable, optional
         Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them. A
         plan says instead what each step reads and keeps. A callable gets the
-        :class:`~banditsis.plans.SamplingDesign` of the rows in which the response is known, and returns a
-        plan.
+        :class:`~banditsis.plans.SamplingDesign` of the rows with a response, and returns a plan.
     fdr : float, optional
-        Keep the features that are significant at this false discovery rate, in (0, 1), instead of a number of
-        them; possibly none. This needs the p-value of every feature, so all rows are read. With ``alpha``,
-        ``budget`` or ``min_correlation`` only the features that are left at the end are tested, and the
-        result says how many.
+        Keep the features that are significant at this false discovery rate instead, possibly none. This needs
+        the p-value of every feature, so all rows are read. With ``alpha``, ``budget`` or ``min_correlation``
+        only the features that are left at the end are tested, and the result says how many.
     exact : bool
         Whether to read every row: :meth:`Plan.exact`. This and the next four are mutually exclusive. Without
-        any of them, as many rows are read as with ``alpha=0.5``, in fewer rounds; all rows, if that takes no
-        longer.
+        any of them, as many rows are read as with ``alpha=0.5``, in fewer rounds, or all if that is as fast.
     max_samples : int or float, optional
-        Screen a uniform random subsample: a number of rows, or a fraction of them: :meth:`Plan.subsample`.
+        Screen a uniform random subsample of so many rows, or this fraction of them: :meth:`Plan.subsample`.
     alpha : float, optional
-        Read as in the paper: :meth:`Plan.paper`. Smaller values read more rows; the paper recommends 0.5 to
-        1.1.
+        Read as in the paper, which recommends 0.5 to 1.1: :meth:`Plan.paper`. Smaller values read more rows.
     budget : float or int, optional
-        Read at most this fraction (float) or number (int) of cells, with the plan that has the lowest
-        detection floor: :meth:`Plan.optimal`. Includes the cells that ``pvalues`` reads. Data stored in
-        blocks are read in whole blocks, which can take more; the result says so.
-    min_correlation : float, optional
-        Keep every feature with \|r\| at or above this over all rows, with probability ``confidence`` (0.95),
-        and read as many rows as that takes: :meth:`Plan.guaranteed`. Then ``keep=None`` keeps all that pass.
-    confidence : float, optional
-        Probability for ``min_correlation``; raises without it.
+        Read at most this fraction (float) or number (int) of cells, including those for ``pvalues``, with the
+        lowest detection floor: :meth:`Plan.optimal`. Stored blocks are read whole, which can take more.
+    min_correlation, confidence : float, optional
+        Keep every feature with \|r\| at or above ``min_correlation`` over all rows, with probability
+        ``confidence`` (0.95): :meth:`Plan.guaranteed`. Then ``keep=None`` keeps all that pass.
     statistic : str, class or object
         The measure of association: "pearson", "anova", or another of :doc:`/statistics`. "auto" is "anova" if
         the response has three or more classes (strings or categories), else "pearson"; of two classes, the
@@ -116,15 +108,13 @@ def screen(
         plan's cost includes this.
     row_order : {"auto", "random", "blocks", "stored"}
         "random" is valid for any data. "blocks" reads whole blocks in random order, which is cheaper if rows
-        are stored in blocks. "stored" reads the first rows, for data that were shuffled beforehand. The last
-        two warn if rows stored together are more similar than chance allows. "auto" chooses the stored order
-        for shuffled data, and otherwise random rows or blocks, whichever is cheap.
+        are stored in blocks, and "stored" the first rows, for data that were shuffled beforehand; both warn
+        if rows stored together are more similar than chance allows. "auto" chooses what is cheap.
     sampling : {"auto", "uniform", "stratified"}
         "stratified" reads more of the rows that carry most information: those of a rare class, or far from
         the mean response. It needs rows in random order and a statistic computed from sums, or "cox"; see
-        :doc:`/guarantees`. Several responses are then screened one by one. "auto" does so for one response,
-        unless it would not be more precise or the plan is :meth:`Plan.paper` or :meth:`Plan.subsample`, which
-        are uniform. :meth:`Plan.guaranteed` reads outliers of the response in any case.
+        :doc:`/guarantees`. "auto" does so for one response if it is more precise, unless the plan is
+        :meth:`Plan.paper` or :meth:`Plan.subsample`. :meth:`Plan.guaranteed` reads outliers in any case.
     missing : {"raise", "pairwise"}
         "raise" rejects NaN. "pairwise" ignores NaN cells for each feature separately: the score is multiplied
         by √(present rows / rows read), and is 0 for a feature with NaN that has fewer than 10 present rows,
@@ -133,22 +123,19 @@ def screen(
     covariates : array-like of shape (n,) or (n, k), or frame, optional
         Covariates to adjust for: association is partial, as if the feature and the response had both been
         regressed on the covariates and an intercept, in the rows in which the feature is present. A feature
-        that the covariates explain scores 0. Text and categories are expanded into indicators of all levels
-        but one.
+        that the covariates explain scores 0. Text and categories are expanded into indicators.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, 0 or more, for "pearson", "anova", "logistic", "poisson" and "cox": scores and
         p-values are those of weighted least squares and weighted score tests. Only their ratios matter. Rows
         of weight 0 are left out. Detection floors, intervals and guarantees are not known for weighted rows.
     by : array-like of shape (n,), optional
-        Period of each row, such as its month, for "chi2", "information_value" and "mutual_information". The
-        result has further columns, ``annotations``: the score of each feature in each period, and its
-        population stability index between the first period and each other.
+        Period of each row, such as its month, for "chi2", "information_value" and "mutual_information": the
+        ``annotations`` of the result have the score of each feature in each period, and its population
+        stability index between the first period and each other.
     pvalues : bool
         Whether to read the selected features in full at the end, for exact scores and p-values. A run that
         reads every row, or has a single step, has p-values without this, except small ones of features that
-        are not selected if the response is skewed or heavy-tailed: those need a check, for which the features
-        are read again. The cells are additional to the plan's; :meth:`Plan.optimal` can account for those of
-        the selected features. Raises if the null distribution of the statistic is not known.
+        are not selected if the response is skewed or heavy-tailed, which are checked by a second reading.
     avoid_redundancy : bool
         Whether to screen to a few times as many features (8, but at least 200 and at most 2,048 in total) and
         to choose those to keep one by one, each by its squared score times the share of its variance that
@@ -158,9 +145,9 @@ def screen(
     random_state : int, Generator or RandomState, optional
         Seed for the random rows.
     progress : bool or callable, optional
-        By default a bar appears on a terminal after two seconds. A callable is called with the number of
-        cells read and the number to read; its method ``round_done``, if it has one, is called with every
-        finished :class:`Round`.
+        By default a bar appears on a terminal after two seconds; True and False show it always and never. A
+        callable is called with the number of cells read and the number to read; its method ``round_done``, if
+        it has one, is called with every finished :class:`Round`.
 
     Returns
     -------
