@@ -285,7 +285,7 @@ def test_the_route_through_the_code_is_short():
     """The files that CONTRIBUTING.md names can be read in an hour."""
     names = re.findall(r"^\| `([\w/]+\.py)` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
     assert len(names) == 7
-    assert sum((PACKAGE / name).read_text("utf-8").count("\n") for name in names) <= 2400
+    assert sum((PACKAGE / name).read_text("utf-8").count("\n") for name in names) <= 2500
 
 
 #: Packages and modules from the bottom up; a module imports only from its own layer and those below.
