@@ -55,7 +55,7 @@ def make_pass(X: cupy.ndarray, Y: np.ndarray) -> Callable[[], None]:
     """The sums of all cells, without what precedes and follows them."""
     source, n = GpuSource(X), len(X)
     statistic = Pearson.bind(Y, False).calibrate(slice(0, n))
-    calibration, out = source.calibrate(slice(0, n)), np.zeros((1, statistic.n_sums, X.shape[1]))
+    calibration, out = source.calibrate(slice(0, n)), np.zeros((1, statistic.layout.n_lines, X.shape[1]))
 
     def run() -> None:
         with Workers(16) as workers:

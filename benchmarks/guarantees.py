@@ -425,10 +425,10 @@ def speed() -> Iterator[Figure]:
             source, y = ArraySource(X), rng.standard_normal((n, 1))
             rows = slice(0, n)
             plain = Pearson.bind(y, False).calibrate(rows)
-            evident, calibration = plain.with_evidence(), source.calibrate(rows)
+            evident, calibration = plain.copy_with(evidence=True), source.calibrate(rows)
 
             def run(statistic, workers, source=source, calibration=calibration, rows=rows):
-                out = np.zeros((1, statistic.n_sums, source.shape[1]))
+                out = np.zeros((1, statistic.layout.n_lines, source.shape[1]))
                 context, edges = SumContext(calibration, out, workers), np.array([0, rows.stop])
                 source.add_sums(rows, edges, None, statistic.weights(rows), context)
 

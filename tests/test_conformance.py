@@ -200,8 +200,11 @@ def test_copies_are_not_chosen_twice(name):
 @pytest.mark.parametrize("name", [name for name in MOMENT if isinstance(find_statistic(name), type)])
 def test_summaries_add_up(name):
     statistic = find_statistic(name).bind(RESPONSES[name][:, None], False)
-    parts = statistic.summary(slice(0, 100)) + statistic.summary(np.arange(100, N))
-    np.testing.assert_allclose(parts, statistic.summary(slice(0, N)), atol=1e-9)
+    (whole,) = statistic.summaries(slice(0, N), np.array([0, N]))
+    parts = statistic.summaries(slice(0, N), np.array([0, 100, N]))
+    np.testing.assert_allclose(parts.sum(axis=0), whole, atol=1e-9)
+    (last,) = statistic.summaries(np.arange(100, N), np.array([0, N - 100]))
+    np.testing.assert_allclose(last, parts[1], atol=1e-9)
 
 
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])

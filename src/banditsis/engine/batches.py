@@ -19,7 +19,7 @@ from banditsis.plans import Plan, strongest
 from banditsis.results.evidence import Round, strength
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
-from banditsis.statistics.linear import LinearStatistic
+from banditsis.statistics.linear import LinearStatistic, rescale
 
 
 class Batches:
@@ -60,7 +60,7 @@ class Batches:
         bound: LinearStatistic = self.kind.bind(known[:, None], self.missing == "pairwise")
         bound = bound.copy_with(y=bound.y[: len(y)])
         if self._state is None:  # the response may be constant in a batch
-            return bound if bound.one_hot else bound.rescale(slice(0, len(y)))
+            return bound if bound.one_hot else rescale(bound, slice(0, len(y)))
         first = self._state.statistic
         return bound.copy_with(centre=first.centre, scale=first.scale)
 

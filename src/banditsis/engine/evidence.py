@@ -19,7 +19,7 @@ from banditsis.engine.sampling import Strata
 from banditsis.plans import ORDINARY
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
-from banditsis.statistics.linear import LinearStatistic
+from banditsis.statistics.linear import LinearStatistic, influence
 
 #: Rows and features of a pilot sample, and rows among which these rows are chosen.
 MAX_ROWS, MAX_FEATURES, MAX_CANDIDATES = 1000, 32, 1 << 16
@@ -192,15 +192,15 @@ def measure_variance_inflation(
     leverage = np.minimum(pilot.weights * (1.0 + pilot.squares), 1.0 - 1.0 / n_read)
     population = pilot.population / np.square(1.0 - leverage)
 
-    def influence(columns: Indices) -> Floats:
+    def influence_of(columns: Indices) -> Floats:
         once, places = np.unique(columns, return_inverse=True)
         block = source.read(pilot.rows, once)
-        return statistic.influence(block, pilot.rows, response, pilot.weights)[:, places]
+        return influence(statistic, block, pilot.rows, response, pilot.weights)[:, places]
 
     anywhere, own = spread(slice(0, source.shape[1]), MAX_FEATURES), list[Floats]()
     columns, width, m = np.concatenate([anywhere, selected]), PILOT_CELLS // len(pilot.rows), len(anywhere)
     for start in range(0, len(columns), width):
-        squares = influence(columns[start : start + width])
+        squares = influence_of(columns[start : start + width])
         if start == 0:
             typical = [_average(part, factors) for part in (squares[:, :m], squares[:, m : m + MAX_FEATURES])]
             squares = squares[:, m:]

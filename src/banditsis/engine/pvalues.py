@@ -14,6 +14,7 @@ from banditsis.core.progress import clock
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
+from banditsis.statistics.linear import normal_responses
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import TailTest
 
@@ -33,7 +34,7 @@ def correct_pvalues(
 ) -> list[ScreeningResult]:
     """Check small p-values of each response, which come from these rows, unless the response is normal."""
     started = clock()
-    normal = statistic.normal_responses(rows)
+    normal = normal_responses(statistic, rows)
 
     def correct(k: int) -> ScreeningResult:
         result, null = results[k], results[k].evidence.null_distribution

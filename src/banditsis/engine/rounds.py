@@ -52,7 +52,8 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
     read = [next(draws)]
     statistic = run.statistic.calibrate(read[0])
     if isinstance(statistic, LinearStatistic) and not run.is_exact:
-        statistic = statistic.with_evidence()
+        has_theory = statistic.is_correlation and not (statistic.pairwise and statistic.rank)
+        statistic = statistic.copy_with(evidence=has_theory)
     q = statistic.n_responses
     state = start_state(run.source, statistic, read[0], run.strata)
     found = Found(state, [slice(None)] * q, [run.begin_result(k) for k in range(q)])

@@ -16,7 +16,7 @@ from banditsis.engine.exchangeability import GroupSums
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.plans import ORDINARY_KURTOSIS
 from banditsis.sources.base import Calibration, Source, SumContext
-from banditsis.statistics.base import Effects, find_effects
+from banditsis.statistics.base import Effects, find_effects, is_mostly_missing
 from banditsis.statistics.moments import Gram, Moments
 from banditsis.statistics.null_distributions import NullDistribution
 
@@ -115,7 +115,7 @@ class SumState(State):
         """No sums yet, with a calibration that is known."""
         strata = Strata.uniform(source.shape[0]) if strata is None else strata
         columns = np.arange(source.shape[1]) if columns is None else columns
-        sums = np.zeros((strata.n_strata, statistic.n_sums, len(columns)))
+        sums = np.zeros((strata.n_strata, statistic.layout.n_lines, len(columns)))
         counts = np.zeros(strata.n_strata, np.intp)
         return cls(source, statistic, strata, columns, calibration, sums, np.zeros(()), counts)
 
@@ -139,7 +139,7 @@ class SumState(State):
         self.source.add_sums(grouped, edges if cuts is None else cuts, self.chosen, weights, context)
         if cuts is not None:
             self.sums[0] += sums.sum(axis=0)
-            present = statistic.present(sums.swapaxes(0, 1), slice(None))
+            present = statistic.layout.present(sums.swapaxes(0, 1), slice(None))
             counts = np.diff(cuts)[:, None] if present is None else present
             groups = GroupSums(sums[:, 0], sums[:, statistic.layout.squares], counts)
         return replace(
@@ -165,12 +165,11 @@ class SumState(State):
     def gram(self) -> Gram:
         """The Gram matrix of the design, the targets and the features."""
         sums, _, summary = self.combined
-        gram: Gram = self.statistic.gram(sums, summary)
-        return gram
+        return Gram(self.statistic.layout, sums, summary)
 
     def find_nonfinite(self) -> Indices:
         """Features whose sums are not finite."""
-        return self.features(self.statistic.find_nonfinite(self.combined[0]))
+        return self.features(self.statistic.layout.find_nonfinite(self.combined[0]))
 
     def score(self, response: int, left: Positions) -> Scored:
         """Score the features that a response has left."""
@@ -188,14 +187,16 @@ class SumState(State):
         def score_some(start: int) -> None:
             piece = slice(start, start + SUMS_AT_ONCE)
             columns = piece if isinstance(left, slice) else left[piece]
-            scores[piece] = statistic.scores(self._moments(response, columns), response)
+            found = self._moments(response, columns)
+            few = is_mostly_missing(found.n_rows, found.n_read, statistic.min_present)
+            scores[piece] = np.where(few, 0.0, statistic.score(found, response) * found.reduction)
             if informative is not None:
                 informative[piece] = self._informative_rows(columns)
             if inflation is not None:
                 inflation[piece] = self.gram.inflation(self.sums, per_row, self.counts, columns)
 
         map_in_threads(score_some, range(0, size, SUMS_AT_ONCE), 4)
-        null, present = self._null(response, left), statistic.present(sums, left)
+        null, present = self._null(response, left), statistic.layout.present(sums, left)
         if informative is None:
             return Scored(scores, null, present)
         in_population, in_data = self._rows_of_response(response).tolist()
@@ -217,7 +218,7 @@ class SumState(State):
         """Number of rows that say something about some features."""
         (sums, squared, _), weights = self.combined, self.strata.weights(self.counts)
         given = [sums[0, columns], *(squared[k, columns] for k in (0, self.statistic.layout.squares, -1))]
-        present = [self.statistic.present(part, columns) for part in (squared, sums)]
+        present = [self.statistic.layout.present(part, columns) for part in (squared, sums)]
         totals = np.array([weights**2 @ self.counts]), np.array([self.n_read])
         counts = totals if present[0] is None else present
         return informative_rows_of_sums(self.gram.squares[columns], *given, *counts)
@@ -233,10 +234,14 @@ class SumState(State):
 
     def effects(self, response: int, left: Positions, scores: Floats) -> Effects | None:
         """Effect sizes of the features that a response has left, given their scores."""
+        found = self._moments(response, left)
+        if (effects := self.statistic.effects(found, response)) is None:
+            return None
         scale = np.asarray(self.calibration.scale[self.features(left)], np.float64)
         with np.errstate(over="ignore"):  # an infinite slope counts as unknown
-            factors = self.statistic.effect_factors(self._moments(response, left), response, scale)
-        return None if factors is None else find_effects(scores, factors, self._null(response, left))
+            effects = effects / scale if self.statistic.one_sided else effects * scale
+            factors = effects / found.reduction
+        return find_effects(scores, factors, self._null(response, left))
 
     def take(self, positions: Indices) -> SumState:
         """Keep the sums of the features at some positions."""

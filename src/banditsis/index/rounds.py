@@ -27,7 +27,7 @@ from banditsis.results.evidence import Round, strength
 from banditsis.results.result import ScreeningResult
 from banditsis.sources.base import Calibration, calibrate, pilot_rows, summing_dtype
 from banditsis.sources.views import ColumnSubset
-from banditsis.statistics.linear import LinearStatistic
+from banditsis.statistics.linear import LinearStatistic, target_moments
 from banditsis.statistics.moments import SMALLEST_RESIDUAL
 
 #: Precision of scores that are computed in float32.
@@ -106,15 +106,14 @@ def ask(statistic: LinearStatistic, n: int) -> tuple[Callable[[Any], Floats], li
     left = gram - slopes.T @ slopes / n  # columns of A are orthogonal, and their mean square is 1
     whitening, asked, stop = list[Floats](), list[tuple[slice, float]](), statistic.rank
     for k in range(1 if statistic.one_hot else statistic.n_responses):
-        targets = np.arange(statistic.n_targets)[statistic.targets_of(k)]
+        targets = np.arange(statistic.layout.n_targets)[statistic.targets_of(k)]
         values, vectors = np.linalg.eigh(left[np.ix_(targets, targets)])
         kept = values > SMALLEST_RESIDUAL * gram.diagonal()[targets].max()
         whitening.append(np.zeros((len(gram), int(kept.sum()))))
         whitening[-1][targets] = vectors[:, kept] / np.sqrt(values[kept])
         scale = 1.0
         if not (statistic.one_hot or statistic.is_correlation):  # products are divided by another spread
-            of_targets = statistic.gram(np.zeros((statistic.n_sums, 0)), statistic.summary(slice(0, n)))
-            moments = of_targets.moments(statistic.targets_of(k), slice(None))
+            moments = target_moments(statistic, slice(0, n), k)
             scale = float(np.sqrt(values[0]) / statistic.response_spread(moments, k)[0])
         start, stop = stop, stop + whitening[-1].shape[1]
         asked.append((slice(start, stop), scale))
@@ -153,7 +152,7 @@ def _find_limits(
         rest = np.sqrt(np.maximum(1.0 - np.square(given), 0.0))
         factor = scale * _largest_factor(run, statistic, estimates.missing, response)
         limits = np.where(own > 0, np.minimum(own / rest * factor + ROUNDING, statistic.max_score), 0.0)
-        explained = np.minimum(shrunken(r_given, v_given), 1.0 - statistic.resolution)
+        explained = np.minimum(shrunken(r_given, v_given), 1.0 - statistic.layout.resolution)
         scale_given = scale / np.sqrt(1.0 - explained)
     one = len(r) == 1 and not statistic.one_sided
     scores = scale_given * (r[0] if one else np.sqrt(shrunken(r, v)) if len(r) > 1 else np.abs(r[0]))

@@ -9,8 +9,7 @@ from banditsis.statistics.base import SampleStatistic, Statistic
 from banditsis.statistics.binned import BinnedStatistic, Chi2, InformationValue, MutualInformation
 from banditsis.statistics.cox import Cox
 from banditsis.statistics.dependence import Chatterjee, Distance, Kendall, Spearman
-from banditsis.statistics.families import Anova, Pearson
-from banditsis.statistics.glm import Logistic, Poisson
+from banditsis.statistics.families import Anova, Logistic, Pearson, Poisson
 from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import Weights
 from banditsis.statistics.wilcoxon import Wilcoxon

@@ -27,6 +27,9 @@ MIN_PRESENT = 10
 #: Nor are p-values checked with more classes, because that would take too long.
 MAX_CLASSES, MIN_CLASS_ROWS = 50, 5
 
+#: Attributes that have a value for each response, along the last dimension.
+PER_RESPONSE = ("y", "codes", "positive", "centre", "scale", "coefficients")
+
 #: How much some rows contribute to a score.
 RowSizes: TypeAlias = Callable[[Rows], Floats]
 
@@ -59,6 +62,8 @@ class Statistic(ABC):
 
     #: What the result should say about the response.
     notes: tuple[str, ...] = ()
+    #: Class labels of each response, if they are known.
+    labels: Sequence[Array] = ()
     #: Label of each response that counts as 1, with which positive scores go; None for numbers.
     positive: Array | None = None
     #: The responses, of shape (n, q); not copied.
@@ -97,11 +102,16 @@ class Statistic(ABC):
             raise unsupported(self.name, "covariates", "the covariates")
         if sample_weight is not None:
             sample_weight = sample_weight / sample_weight.mean()
+        changes_score = sample_weight is not None or (covariates is not None and self.by_class)
         return self.copy_with(
             covariates=covariates,
             sample_weight=sample_weight,
-            is_correlation=self.is_correlation and sample_weight is None,
+            is_correlation=self.is_correlation and not changes_score,
         )
+
+    def design(self, rows: Rows) -> Floats:
+        """A column of ones and the basis of the covariates in some rows."""
+        return np.ones((count_rows(rows), 1)) if self.covariates is None else self.covariates.design(rows)
 
     def by_period(self, values: Any) -> Self:
         """The statistic with scores for each period, given the values of the rows."""
@@ -139,13 +149,13 @@ class Statistic(ABC):
             )
         return self
 
-    @abstractmethod
     def subset(self, responses: Sequence[int]) -> Self:
         """Restrict the statistic to some of the responses."""
-
-    def normal_responses(self, rows: Rows) -> Array:
-        """Which responses are known to be like normal data in these rows, so their p-values need no check."""
-        return np.zeros(self.n_responses, bool)
+        k: Any = list(responses)
+        k = slice(k[0], k[-1] + 1) if k == list(range(k[0], k[-1] + 1)) else k  # no copy
+        own = {name: value for name in PER_RESPONSE if (value := vars(self).get(name)) is not None}
+        labels = [self.labels[response] for response in responses] if self.labels else ()
+        return self.copy_with(labels=labels, **{name: value[..., k] for name, value in own.items()})
 
     def row_sizes(self) -> RowSizes | None:
         """How much rows contribute to the score of the only response.
@@ -195,8 +205,6 @@ class SampleStatistic(Statistic):
     shares_pass: bool = False
     #: Whether its last line is the factor that turns each score into an effect size; 0 if there is none.
     returns_effect_factor: ClassVar[bool] = False
-    #: Class labels of each response, if it has classes.
-    labels: list[Array] | None = None
 
     @abstractmethod
     def prepare(self, y: Floats) -> Any:
@@ -241,15 +249,11 @@ class SampleStatistic(Statistic):
                 f"statistic {self.name!r} needs a numeric response, got labels; use 'anova' or 'chi2' for "
                 "classes."
             )
-        labels = check_classes(self.name, y) if self.by_class or y.dtype.kind == "b" else None
+        labels = check_classes(self.name, y) if self.by_class or y.dtype.kind == "b" else ()
         return self.copy_with(y=y, pairwise=pairwise, labels=labels)
 
     def constant_responses(self, rows: Rows) -> list[int]:
         return [k for k in range(self.n_responses) if not self.can_rank(self.response(rows, k))]
-
-    def subset(self, responses: Sequence[int]) -> Self:
-        labels = None if self.labels is None else [self.labels[k] for k in responses]
-        return self.copy_with(y=self.y[:, list(responses)], labels=labels)
 
     def can_rank(self, y: Floats) -> bool:
         """Whether these values of the response allow a ranking of features."""
@@ -258,7 +262,7 @@ class SampleStatistic(Statistic):
     def response(self, rows: Rows, response: int = 0) -> Floats:
         """Values of a response in some rows; class labels as numbers."""
         y = self.y[rows, response]
-        return np.asarray(y if self.labels is None else np.searchsorted(self.labels[response], y), np.float64)
+        return np.asarray(np.searchsorted(self.labels[response], y) if self.labels else y, np.float64)
 
 
 class Effects(NamedTuple):

@@ -8,7 +8,6 @@ of rows add up, so each round reads only its new rows.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -42,8 +41,7 @@ class BinnedStatistic(Statistic):
     one_sided = True
     #: Whether ``evaluate`` returns a second line, the decimal logarithms of p-values.
     has_pvalues = False
-    #: Labels of the classes of each response, and the number of the class of each row, shape (n, q).
-    labels: list[Array]
+    #: The number of the class of each row for each response, shape (n, q).
     codes: Array
     #: Labels of the periods for which there are scores, and the number of the period of each row.
     periods: Array | None = None
@@ -91,10 +89,6 @@ class BinnedStatistic(Statistic):
             found = count(len(periods), "different value")
             raise ValueError(f"by has {found}, but 2 to {MAX_PERIODS} periods are allowed.")
         return self.copy_with(periods=periods, period_of_row=codes.ravel().astype(np.uint32))
-
-    def subset(self, responses: Sequence[int]) -> Self:
-        k = list(responses)
-        return self.copy_with(y=self.y[:, k], codes=self.codes[:, k], labels=[self.labels[i] for i in k])
 
     @property
     def n_classes(self) -> int:

@@ -12,7 +12,7 @@ from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Indices, Rows, ratio
 from banditsis.statistics.base import RowSizes, SampleStatistic
 from banditsis.statistics.covariates import CovariateError, whiten
-from banditsis.statistics.glm import maximise
+from banditsis.statistics.families import maximise
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 
@@ -118,8 +118,7 @@ class Cox(SampleStatistic):
         """Time, event, the sample weight or 1, and the covariates."""
         y = np.asarray(self.y[rows], np.float64)
         weights = np.ones(len(y)) if self.sample_weight is None else self.sample_weight[rows]
-        adjust = [] if self.covariates is None else [self.covariates.design(rows)[:, 1:]]
-        return np.column_stack([y, weights, *adjust])
+        return np.column_stack([y, weights, self.design(rows)[:, 1:]])
 
     def can_rank(self, y: Floats) -> bool:
         return bool(y[:, 1].any())
@@ -164,7 +163,7 @@ class Cox(SampleStatistic):
         residuals[model.order] = model.linear[0]
         if self.covariates is None:
             return ScoreParts(residuals[:, None], at_risk=True)
-        design = self.covariates.design(rows)
+        design = self.design(rows)
         by_likelihood = partial(_log_pvalue, model, design[model.order, 1:])
         return ScoreParts(residuals[:, None], design, by_likelihood=by_likelihood, at_risk=True)
 

@@ -2,17 +2,16 @@
 
 What the responses ask is data (A, B, v): A is an intercept and the covariates, B the targets (the values of a
 response, indicators of its classes, residuals of a null model), and v the weights of rows (sample weights
-times the variances of a generalised linear model). A source multiplies its cells by these columns, see
-:mod:`banditsis.statistics.moments`. The sums give every score, effect size, null distribution and degree of
-freedom, with and without covariates, weights and missing cells, see :mod:`banditsis.statistics.moments`. What
-differs between statistics is in :mod:`banditsis.statistics.families` and :mod:`banditsis.statistics.glm`.
+times the variances of a generalised linear model). A source multiplies its cells by these columns. The sums
+give every score, effect size, null distribution and degree of freedom, with and without covariates, weights
+and missing cells, see :mod:`banditsis.statistics.moments`. What differs between statistics is in
+:mod:`banditsis.statistics.families`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Self, TypeVar
 
@@ -31,7 +30,7 @@ from banditsis.core.arrays import (
     take,
 )
 from banditsis.core.parallel import map_in_threads
-from banditsis.statistics.base import RowSizes, Statistic, describe_response, is_mostly_missing
+from banditsis.statistics.base import RowSizes, Statistic, describe_response
 from banditsis.statistics.covariates import CovariateError
 from banditsis.statistics.moments import SMALLEST_RESIDUAL, Gram, Layout, Moments, WeightArrays, Weights
 from banditsis.statistics.null_distributions import NullDistribution
@@ -40,6 +39,7 @@ from banditsis.statistics.saddlepoint import ScoreParts, are_like_normal
 #: Cells of targets and covariates that stay in the cache, and rows that are worth a piece of their own.
 CELLS_AT_ONCE, MIN_ROWS_AT_ONCE = 1 << 16, 1 << 8
 ROWS_FOR_SLOPE = 4000
+L = TypeVar("L", bound="LinearStatistic")
 R = TypeVar("R")
 
 
@@ -53,7 +53,9 @@ class LinearStatistic(Statistic):
     adjusts = True
     #: Whether the last line of the sums is Σz⁴, which tells how many rows are informative.
     evidence: bool = False
-    #: Whether the targets of a response are indicators of its classes; otherwise each is one target.
+    #: Whether several responses can share one pass over the data: each is one target.
+    shares_pass: bool = True
+    #: Whether the targets are indicators of the classes of the response.
     one_hot: bool = False
     #: Whether the variance of the response differs between rows, in a model with covariates.
     has_variances: bool = False
@@ -64,7 +66,7 @@ class LinearStatistic(Statistic):
 
     def __init__(self, y: Array, pairwise: bool) -> None:
         self.y, self.pairwise = y, pairwise
-        #: targets are ``scale · values - scale · centre``
+        #: targets are ``scale · y - scale · centre``
         self.centre, self.scale = np.zeros(y.shape[1]), np.ones(y.shape[1])
 
     @classmethod
@@ -72,185 +74,66 @@ class LinearStatistic(Statistic):
     def bind(cls, y: Array, pairwise: bool) -> Self:
         """Validate the responses and create the statistic for them."""
 
-    @classmethod
-    def of_second_class(cls, y: Array, labels: Sequence[Sequence[Any] | Array], pairwise: bool) -> Self:
-        """The statistic for the indicator of the label that sorts last, given the two of each response."""
-        positive = np.array([high for _, high in labels])
-        return cls(y if y.dtype.kind == "b" else y == positive, pairwise).copy_with(positive=positive)
-
-    def with_evidence(self) -> Self:
-        """The statistic with Σz⁴ as last line of the sums, if scores are correlations; else itself."""
-        known = self.is_correlation and not (self.pairwise and self.rank)
-        return self.copy_with(evidence=True) if known else self
-
-    @property
-    def shares_pass(self) -> bool:
-        """Whether several responses can share one pass over the data: each is one target."""
-        return not (self.one_hot or self.has_variances)
-
-    @property
-    def n_targets(self) -> int:
-        """Number of targets."""
-        return self.n_responses
-
-    def targets_of(self, response: int) -> slice:
-        """The targets of a response."""
-        return slice(response, response + 1) if self.shares_pass else slice(0, self.n_targets)
-
     @property
     def layout(self) -> Layout:
         """Where each sum is."""
         weighted = self.has_variances or self.sample_weight is not None
-        return Layout(1 + self.rank, self.n_targets, weighted, self.pairwise)
+        resolution = 0.0 if self.covariates is None else self.covariates.resolution
+        n_targets = self.n_responses if self.shares_pass else 1
+        return Layout(1 + self.rank, n_targets, weighted, self.pairwise, self.evidence, resolution)
 
-    @property
-    def n_sums(self) -> int:
-        """Number of lines of the sums."""
-        return self.layout.n_lines + self.evidence
-
-    def values(self, rows: Rows) -> Floats:
-        """Responses of some rows as numbers."""
-        return np.asarray(self.y[rows], dtype=np.float64)
-
-    def scaled(self, rows: Rows) -> Floats:
-        """Responses of some rows, centred and scaled."""
-        y = self.values(rows) * self.scale
-        y -= self.centre * self.scale  # the difference of large values could overflow
-        return y
-
-    def design(self, rows: Rows) -> Floats:
-        """A of some rows."""
-        return np.ones((count_rows(rows), 1)) if self.covariates is None else self.covariates.design(rows)
+    def targets_of(self, response: int) -> slice:
+        """The targets of a response."""
+        return slice(response, response + 1) if self.shares_pass else slice(0, self.layout.n_targets)
 
     def targets(self, rows: Rows) -> Floats:
         """B of some rows."""
-        y = self.scaled(rows)
+        y = np.asarray(self.y[rows], dtype=np.float64) * self.scale
+        y -= self.centre * self.scale  # the difference of large values could overflow
         return y if self.coefficients is None else y - self.design(rows) @ self.coefficients
 
     def variances(self, rows: Rows) -> Floats | None:
         """Variances of the response in some rows, up to a factor; None if they are equal."""
         return None
 
-    def weigh(self, values: Floats, rows: Rows) -> Floats:
-        """Values of some rows times their sample weights."""
-        return values if self.sample_weight is None else np.asarray((values.T * self.sample_weight[rows]).T)
-
-    def columns(self, rows: Rows) -> tuple[Floats, Floats, Floats, Floats | None]:
-        """A, B, B times the sample weights, and v of some rows."""
-        B, v = self.targets(rows), self.variances(rows)
-        if self.sample_weight is not None:
-            v = self.sample_weight[rows] * (1.0 if v is None else v)
-        return self.design(rows), B, self.weigh(B, rows), v
-
     def weights(self, rows: Rows) -> Weights:
         """Weights of some rows, which are computed when they are used."""
         layout = self.layout
-        n_linear, n_presence = layout.squares - 1, layout.n_presence * self.pairwise
-        return Weights(rows, self._weight_arrays, n_linear, layout.weighted, n_presence, self.evidence)
 
-    def _weight_arrays(self, rows: Rows) -> WeightArrays:
-        A, B, weighted, v = self.columns(rows)
-        presence = self.layout.presence(A, B, weighted, v) if self.pairwise else None
-        if self.rank:
-            weighted = np.column_stack([A[:, 1:] if v is None else A[:, 1:] * v[:, None], weighted])
-        return weighted, v, presence
+        def compute(rows: Rows) -> WeightArrays:
+            A, B, weighted, v = _columns(self, rows)
+            presence = layout.presence(A, B, weighted, v) if self.pairwise else None
+            if self.rank:
+                weighted = np.column_stack([A[:, 1:] if v is None else A[:, 1:] * v[:, None], weighted])
+            return weighted, v, presence
 
-    def calibrate(self, rows: Rows) -> Self:
-        ready = super().calibrate(rows)
-        ready = ready if self.one_hot else ready.rescale(rows)
-        return ready.fit(rows) if self.rank else ready
-
-    def rescale(self, rows: Rows) -> Self:
-        """Centre by the median of a sample, which is robust, and scale by a power of two, which is exact."""
-
-        def find_ends(part: Rows) -> tuple[Floats, Floats]:
-            values = self.values(part)
-            return values.min(axis=0), values.max(axis=0)
-
-        lows, highs = zip(*self.map_rows(find_ends, rows), strict=True)
-        sample = np.sort(self.values(spread(rows, 1001)), axis=0)
-        centre = sample[len(sample) // 2]  # np.median imports masked arrays
-        reach = np.maximum(np.max(highs, axis=0) / 2 - centre / 2, centre / 2 - np.min(lows, axis=0) / 2)
-        exponent = np.clip(np.frexp(np.maximum(reach, SMALLEST))[1] + 1, -1000, 1000)
-        return self.copy_with(centre=centre, scale=np.ldexp(1.0, -exponent))
-
-    def fit(self, rows: Rows) -> Self:
-        """Take the covariates out of the responses, as far as a sample tells, which keeps their precision."""
-        sample = spread(rows, ROWS_FOR_SLOPE)
-        A, y = self.design(sample), self.scaled(sample)
-        coefficients = np.linalg.lstsq(A, y, rcond=1e-6)[0]
-        left, before = (np.square(part).sum(axis=0) for part in (y - A @ coefficients, y - y.mean(axis=0)))
-        for k in np.flatnonzero(left <= SMALLEST_RESIDUAL**2 * before):
-            raise CovariateError(
-                f"the response{describe_response(int(k), self.n_responses)} is a linear combination of the "
-                "covariates, and features have nothing to explain: omit these covariates."
-            )
-        return self.copy_with(coefficients=coefficients)
-
-    def subset(self, responses: Sequence[int]) -> Self:
-        k = list(responses)
-        y = self.y[:, k[0] : k[-1] + 1] if k == list(range(k[0], k[-1] + 1)) else self.y[:, k]
-        return self.copy_with(
-            y=y,
-            centre=self.centre[k],
-            scale=self.scale[k],
-            positive=None if self.positive is None else self.positive[k],
-            coefficients=None if self.coefficients is None else self.coefficients[:, k],
-        )
-
-    def map_rows(self, function: Callable[[Rows], R], rows: Rows) -> list[R]:
-        """Apply a function to some rows at a time, in threads."""
-        size = max(MIN_ROWS_AT_ONCE, CELLS_AT_ONCE // (self.rank + max(self.n_targets, 1)))
-        return map_in_threads(function, chunks(rows, size), 8)
-
-    def summary(self, rows: Rows) -> Floats:
-        """Sums of the lines of presence over all of some rows; those of disjoint sets can be added."""
-        return np.asarray(self.summaries(rows, np.array([0, count_rows(rows)]))[0])
+        n_presence = layout.n_presence * self.pairwise
+        return Weights(rows, compute, layout.squares - 1, layout.weighted, n_presence, self.evidence)
 
     def summaries(self, rows: Rows, edges: Indices) -> Floats:
-        """The summary of each group of rows, which end at the next edge."""
+        """Sums of :meth:`Layout.presence` over each group of rows, which ends at the next edge."""
+        layout = self.layout
 
         def add_up(part: Any) -> Floats:
-            A, B, weighted, v = self.columns(take(rows, part.start, part.stop))
+            A, B, weighted, v = _columns(self, take(rows, part.start, part.stop))
             inner = np.clip(edges - part.start, 0, len(A)).tolist()
             groups = [slice(start, stop) for start, stop in pairwise(inner)]
             return np.stack(
-                [
-                    self.layout.total(A[group], B[group], weighted[group], None if v is None else v[group])
-                    for group in groups
-                ]
+                [layout.total(A[g], B[g], weighted[g], None if v is None else v[g]) for g in groups]
             )
 
-        parts = self.map_rows(add_up, slice(0, count_rows(rows)))
-        return np.asarray(sum(parts, np.zeros((len(edges) - 1, self.layout.n_presence))))
+        parts = map_rows(self, add_up, slice(0, count_rows(rows)))
+        return np.asarray(sum(parts, np.zeros((len(edges) - 1, layout.n_presence))))
 
-    def gram(self, sums: Floats, summary: Floats) -> Gram:
-        """The Gram matrix of [A B z], given the sums and the summary of the responses over the same rows."""
-        return Gram(self.layout, sums, summary, self.resolution)
-
-    @property
-    def resolution(self) -> float:
-        """A feature whose residual variance given the covariates is a smaller share depends on them alone."""
-        return 0.0 if self.covariates is None else self.covariates.resolution
-
-    def find_nonfinite(self, sums: Floats) -> Indices:
-        """Positions of the features whose sums are not finite, except those of fourth powers."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(sums[: self.layout.n_lines].sum()):  # as nearly always
-                return np.empty(0, np.intp)
-            return np.flatnonzero(~np.isfinite(sums[: self.layout.n_lines].sum(axis=0)))
-
-    def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
-        """Number of rows in which each column is present, or None if no cell can be missing."""
-        return sums[self.layout.n_rows, columns] if self.pairwise else None
-
-    def scores(self, found: Moments, response: int) -> Floats:
-        """Signed scores of features; a constant feature scores 0."""
-        few = is_mostly_missing(found.n_rows, found.n_read, self.min_present)
-        return np.where(few, 0.0, self.score(found, response) * found.reduction)
+    def calibrate(self, rows: Rows) -> Self:
+        ready = super().calibrate(rows)
+        if self.one_hot:
+            return ready
+        ready = rescale(ready, rows)
+        return _fit(ready, rows) if self.rank and not self.has_variances else ready
 
     def score(self, found: Moments, response: int) -> Floats:
-        """Scores over the present rows, from the moments of residuals."""
+        """Signed scores over the present rows, from the moments of residuals; 0 for constant features."""
         r = ratio(found.products[0], np.sqrt(found.squares) * self.response_spread(found, response))
         r = np.clip(r, -self.max_score, self.max_score)
         return np.abs(r) if self.one_sided else r
@@ -268,36 +151,14 @@ class LinearStatistic(Statistic):
         """Effect size of a score of 1 over the present rows, in units of scaled features."""
         return None
 
-    def effect_factors(self, found: Moments, response: int, scale: Floats) -> Floats | None:
-        """Factors that turn scores into effect sizes, or None; 0 or NaN for a feature without an effect size.
-
-        The sums are of ``z = scale · x - shift``.
-        """
-        factors = self.effects(found, response)
-        if factors is None:
-            return None
-        return np.asarray((factors / scale if self.one_sided else factors * scale) / found.reduction)
-
-    def normal_responses(self, rows: Rows) -> Array:
-        if not self.shares_pass or self.sample_weight is not None:
-            return super().normal_responses(rows)
-
-        def add_up(part: Rows) -> Floats:
-            left = self.targets(part)
-            square = np.square(left)
-            pairs = (left, left), (left, square), (square, square)
-            return np.stack([left.sum(axis=0), *(np.einsum("ij,ij->j", *pair) for pair in pairs)])
-
-        return are_like_normal(count_rows(rows), np.sum(self.map_rows(add_up, rows), axis=0))
-
     def row_sizes(self) -> RowSizes | None:
         """Distance of the response from its mean, or that given the covariates, times the sample weight."""
         ready, n = self.calibrate(slice(0, len(self.y))), len(self.y)
 
         def distance(rows: Rows, mean: float = 0.0) -> Floats:
-            return ready.weigh(ready.targets(rows)[:, 0] - mean, rows)
+            return weigh(ready, ready.targets(rows)[:, 0] - mean, rows)
 
-        mean = sum(ready.map_rows(lambda rows: float(distance(rows).sum()), slice(0, n))) / n
+        mean = sum(map_rows(ready, lambda rows: float(distance(rows).sum()), slice(0, n))) / n
         return lambda rows: np.abs(distance(rows, mean))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
@@ -305,21 +166,94 @@ class LinearStatistic(Statistic):
             return None
         return ScoreParts(self.targets(rows)[:, :1], self.design(rows) if self.rank else None)
 
-    def influence(self, block: Array, rows: Rows, response: int, weights: Floats) -> Floats:
-        """Squared influence of rows with sampling weights on artanh of the score of each column of a block.
 
-        NaN for constant columns; not known for covariates and missing values together.
-        """
-        x, y = np.asarray(block, np.float64), self.scaled(rows)[:, response]
-        if self.rank == 0:
-            return squared_influence(x, y, weights)
-        root = np.sqrt(weights)[:, None]
-        Q, _ = np.linalg.qr(root * self.design(rows))
-        both = np.column_stack([y, x])
-        size = np.abs(both - both.mean(axis=0)).max(axis=0)
-        both = both - Q @ (Q.T @ (root * both)) / root
-        both[:, np.abs(both).max(axis=0) <= np.sqrt(self.resolution) * size] = 0.0
-        return squared_influence(both[:, 1:], both[:, 0], weights)
+def map_rows(statistic: LinearStatistic, function: Callable[[Rows], R], rows: Rows) -> list[R]:
+    """Apply a function to some rows at a time, in threads."""
+    size = max(MIN_ROWS_AT_ONCE, CELLS_AT_ONCE // (statistic.rank + max(statistic.layout.n_targets, 1)))
+    return map_in_threads(function, chunks(rows, size), 8)
+
+
+def weigh(statistic: Statistic, values: Floats, rows: Rows) -> Floats:
+    """Values of some rows times their sample weights."""
+    weight = statistic.sample_weight
+    return values if weight is None else np.asarray((values.T * weight[rows]).T)
+
+
+def _columns(statistic: LinearStatistic, rows: Rows) -> tuple[Floats, Floats, Floats, Floats | None]:
+    """A, B, B times the sample weights, and v of some rows."""
+    B, v = statistic.targets(rows), statistic.variances(rows)
+    if statistic.sample_weight is not None:
+        v = statistic.sample_weight[rows] * (1.0 if v is None else v)
+    return statistic.design(rows), B, weigh(statistic, B, rows), v
+
+
+def rescale(statistic: L, rows: Rows) -> L:
+    """Centre responses by the median of a sample, which is robust, and scale by a power of two: exact."""
+
+    def find_ends(part: Rows) -> Floats:
+        values = np.asarray(statistic.y[part], dtype=np.float64)
+        return np.stack([values.min(axis=0), values.max(axis=0)])
+
+    ends = np.concatenate(map_rows(statistic, find_ends, rows))
+    sample = np.sort(np.asarray(statistic.y[spread(rows, 1001)], dtype=np.float64), axis=0)
+    centre = sample[len(sample) // 2]  # np.median imports masked arrays
+    reach = np.maximum(ends.max(axis=0) / 2 - centre / 2, centre / 2 - ends.min(axis=0) / 2)
+    exponent = np.clip(np.frexp(np.maximum(reach, SMALLEST))[1] + 1, -1000, 1000)
+    return statistic.copy_with(centre=centre, scale=np.ldexp(1.0, -exponent), coefficients=None)
+
+
+def _fit(statistic: L, rows: Rows) -> L:
+    """Take the covariates out of the responses, as far as a sample tells, which keeps their precision."""
+    sample = spread(rows, ROWS_FOR_SLOPE)
+    A, y = statistic.design(sample), statistic.targets(sample)
+    coefficients = np.linalg.lstsq(A, y, rcond=1e-6)[0]
+    left, before = (np.square(part).sum(axis=0) for part in (y - A @ coefficients, y - y.mean(axis=0)))
+    for k in np.flatnonzero(left <= SMALLEST_RESIDUAL**2 * before):
+        raise CovariateError(
+            f"the response{describe_response(int(k), statistic.n_responses)} is a linear combination of the "
+            "covariates, and features have nothing to explain: omit these covariates."
+        )
+    return statistic.copy_with(coefficients=coefficients)
+
+
+def target_moments(statistic: LinearStatistic, rows: Rows, response: int = 0) -> Moments:
+    """Moments of the residuals of the targets of a response over some rows, for no feature."""
+    layout, n = statistic.layout, count_rows(rows)
+    (summary,) = statistic.summaries(rows, np.array([0, n]))
+    gram = Gram(layout, np.zeros((layout.n_lines, 0)), summary)
+    return gram.moments(statistic.targets_of(response), slice(None))
+
+
+def normal_responses(statistic: Statistic, rows: Rows) -> Array:
+    """Which responses are known to be like normal data in these rows, so their p-values need no check."""
+    weight = statistic.sample_weight
+    if not isinstance(statistic, LinearStatistic) or not statistic.shares_pass or weight is not None:
+        return np.zeros(statistic.n_responses, bool)
+
+    def add_up(part: Rows) -> Floats:
+        left = statistic.targets(part)
+        square = np.square(left)
+        pairs = (left, left), (left, square), (square, square)
+        return np.stack([left.sum(axis=0), *(np.einsum("ij,ij->j", *pair) for pair in pairs)])
+
+    return are_like_normal(count_rows(rows), np.sum(map_rows(statistic, add_up, rows), axis=0))
+
+
+def influence(statistic: LinearStatistic, block: Array, rows: Rows, response: int, weights: Floats) -> Floats:
+    """Squared influence of rows with sampling weights on artanh of the score of each column of a block.
+
+    NaN for constant columns; not known for covariates and missing values together.
+    """
+    x, y = np.asarray(block, np.float64), statistic.targets(rows)[:, response]
+    if statistic.rank == 0:
+        return squared_influence(x, y, weights)
+    root = np.sqrt(weights)[:, None]
+    Q, _ = np.linalg.qr(root * statistic.design(rows))
+    both = np.column_stack([y, x])
+    size = np.abs(both - both.mean(axis=0)).max(axis=0)
+    both = both - Q @ (Q.T @ (root * both)) / root
+    both[:, np.abs(both).max(axis=0) <= np.sqrt(statistic.layout.resolution) * size] = 0.0
+    return squared_influence(both[:, 1:], both[:, 0], weights)
 
 
 def squared_influence(x: Floats, y: Floats, weights: Floats) -> Floats:
@@ -330,36 +264,31 @@ def squared_influence(x: Floats, y: Floats, weights: Floats) -> Floats:
     are present, and 0 in the others. Rows have sampling weights. Columns that are constant or copies of y are
     NaN.
     """
-    absent, share, y, known = np.isnan(x), weights / weights.sum(), y[:, None], np.ones(1)
-    add_up: Callable[[Floats], Floats] = share.__matmul__
-    if gaps := bool(absent.any()):
-        x, y, shares = np.where(absent, 0.0, x), np.where(absent, 0.0, y), share[:, None] * ~absent
+    y, shares, known = y[:, None], weights[:, None] / weights.sum(), np.ones(1)
+    present: Any = True
+    if (absent := np.isnan(x)).any():
+        present = ~absent
+        x, y, shares = np.where(present, x, 0.0), np.where(present, y, 0.0), shares * present
         known = shares.sum(axis=0)
         shares /= np.where(known > 0, known, 1.0)
-        add_up = partial(np.einsum, "ij,ij->j", shares)
-    x, y = (_standardise(values, add_up, absent if gaps else None) for values in (x, y))
+    x, y = (_standardise(values, shares, present) for values in (x, y))
     product = x * y
-    r = add_up(product)
+    r = np.einsum("ij,ij->j", shares, product)
     usable = (np.abs(r) < 1.0 - 1e-6) & x.any(axis=0) & y.any(axis=0)
-    x *= x
-    x += y * y
-    x *= 0.5 * r
-    product -= x
+    product -= 0.5 * r * (np.square(x) + np.square(y))
     product /= np.where(usable, (1.0 - r * r) * np.sqrt(known), np.nan)
-    return np.square(product, out=product)
+    return np.asarray(np.square(product, out=product))
 
 
-def _standardise(x: Floats, add_up: Callable[[Floats], Floats], absent: Array | None) -> Floats:
+def _standardise(x: Floats, shares: Floats, present: Any) -> Floats:
     """Columns with mean 0 and mean square 1, but 0 if they are constant or where they are absent."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = add_up(x)  # could overflow, as a difference could
-        centred = x - mean
-        if absent is not None:
-            centred[absent] = 0.0
-        reach = np.maximum(centred.max(axis=0), -centred.min(axis=0))
+        mean = np.einsum("ij,ij->j", shares, x)  # could overflow, as a difference could
+        centred = (x - mean) * present
+        reach = np.abs(centred).max(axis=0)
     varies = (reach > 1e-9 * np.abs(mean)) & (reach < np.inf)
     if not varies.all():
         centred[:, ~varies] = 0.0
     centred /= np.where(varies, reach, 1.0)
-    centred /= np.sqrt(np.where(varies, add_up(np.square(centred)), 1.0))
-    return centred
+    centred /= np.sqrt(np.where(varies, np.einsum("ij,ij->j", shares, np.square(centred)), 1.0))
+    return np.asarray(centred)

@@ -144,6 +144,10 @@ class Layout(NamedTuple):
     #: whether rows have weights
     weighted: bool = False
     pairwise: bool = False
+    #: whether Σz⁴ is asked for
+    fourth: bool = False
+    #: a feature whose residual variance given the design is a smaller share depends on it alone
+    resolution: float = 0.0
 
     @property
     def squares(self) -> int:
@@ -163,8 +167,20 @@ class Layout(NamedTuple):
 
     @property
     def n_lines(self) -> int:
-        """Number of lines without Σz⁴."""
-        return self.n_rows + self.n_presence * self.pairwise
+        """Number of lines."""
+        return self.n_rows + self.n_presence * self.pairwise + self.fourth
+
+    def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
+        """Number of rows in which some features are present, or None if no cell can be missing."""
+        return sums[self.n_rows, columns] if self.pairwise else None
+
+    def find_nonfinite(self, sums: Floats) -> Indices:
+        """Positions of the features whose sums are not finite, except those of fourth powers."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            checked = sums[: self.n_lines - self.fourth]
+            if np.isfinite(checked.sum()):  # as nearly always
+                return np.empty(0, np.intp)
+            return np.flatnonzero(~np.isfinite(checked.sum(axis=0)))
 
     def presence(self, A: Floats, B: Floats, weighted: Floats, v: Floats | None) -> Floats:
         """Values whose sums over the present rows are lines: 1 if rows have weights, and products of [A B].
@@ -229,13 +245,9 @@ class Moments(NamedTuple):
 
 
 class Gram:
-    """The Gram matrix of [A B z] without A, for all targets and features.
+    """The Gram matrix of [A B z] without A, for all targets and features, from sums over the same rows."""
 
-    It is given by the sums and the summary of the rows. A feature depends on the design if its residual
-    variance is a smaller share than the ``resolution``.
-    """
-
-    def __init__(self, layout: Layout, sums: Floats, summary: Floats, resolution: float) -> None:
+    def __init__(self, layout: Layout, sums: Floats, summary: Floats) -> None:
         self.layout, self.sums = layout, sums
         self.n_read, self.total = float(summary[0]), layout.split(summary)[1:]
         presence = sums[layout.n_rows :]
@@ -264,7 +276,7 @@ class Gram:
             found *= found / pivots
             centred = sums[layout.squares, piece] - found[0]  # 0 for a constant feature
             left = centred - found[1:].sum(axis=0)
-            self.squares[piece] = np.where(left > resolution * np.maximum(centred, 0.0), left, 0.0)
+            self.squares[piece] = np.where(left > layout.resolution * np.maximum(centred, 0.0), left, 0.0)
 
         map_in_threads(eliminate_some, range(0, sums.shape[1], FEATURES_AT_ONCE), 16)
 

@@ -122,7 +122,6 @@ class Wilcoxon(SampleStatistic):
                 "them one by one."
             )
         bound = super().bind(y, pairwise)
-        assert bound.labels is not None
         (labels,) = bound.labels
         found = np.flatnonzero(labels == self.reference)
         if self.reference is not None and not found.size:
@@ -141,7 +140,6 @@ class Wilcoxon(SampleStatistic):
 
     def subset(self, responses: Sequence[int]) -> Self:
         compared = self.compared[list(responses)]
-        assert self.labels is not None
         return self.copy_with(compared=compared, positive=self.labels[0][compared])
 
     def response(self, rows: Rows, response: int = 0) -> Floats:
@@ -182,7 +180,6 @@ class Wilcoxon(SampleStatistic):
         return self.prepare_weighted(y, None)
 
     def prepare_weighted(self, y: Floats, weights: Floats | None) -> Comparison:
-        assert self.labels is not None
         (labels,) = self.labels
         reference = -1 if self.reference is None else int(np.searchsorted(labels, self.reference))
         return Comparison.of(y.astype(np.int32), weights, len(labels), reference)
