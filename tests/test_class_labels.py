@@ -107,7 +107,7 @@ def test_missing_labels_are_left_out_or_raise(kind):
 
 
 def test_explicit_pearson_needs_numbers_or_two_classes():
-    with pytest.raises(ValueError, match="needs numbers or two classes, got 3: .*; use 'anova' for more"):
+    with pytest.raises(ValueError, match=r"needs numbers or two classes, got 3: .*; use 'anova' for more"):
         SIS(2, statistic="pearson").fit(X, LABELS)
     with pytest.raises(ValueError, match="needs numbers or two classes, got 1: "):
         SIS(2, statistic="pearson").fit(X, ["a"] * N)

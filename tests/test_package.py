@@ -263,7 +263,7 @@ BUDGET = {
     "results": 1344,
     "show": 1261,
     "sources": 3079,
-    "statistics": 3526,
+    "statistics": 3428,
 }
 
 
