@@ -16,7 +16,7 @@ import numpy as np
 from banditsis import Interactions, Plan, screen
 from banditsis.core.parallel import Workers, count_jobs
 from banditsis.plans import make_plan
-from banditsis.results.evidence import selection_mask
+from banditsis.results import selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import SumContext
 from banditsis.statistics import Pearson

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from banditsis import Plan, screen
-from banditsis.results.evidence import selection_mask
+from banditsis.results import selection_mask
 from designs import DESIGNS, Generated, correlations, make_graded
 
 N, P, D = 1000, 2000, 144

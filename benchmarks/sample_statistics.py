@@ -15,7 +15,7 @@ import dcor
 import numpy as np
 
 from banditsis import SIS, BanditSIS, Plan, screen
-from banditsis.results.evidence import has_pvalues, selection_mask
+from banditsis.results import has_pvalues, selection_mask
 from reporting import Figure, at_least, replace_between
 from timing import interleaved
 

@@ -19,7 +19,7 @@ import numpy as np
 from banditsis import Plan, datasets, screen
 from banditsis.engine.design import find_strata
 from banditsis.engine.sampling import N_STRATA
-from banditsis.results.evidence import selection_mask
+from banditsis.results import selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Calibration
 from banditsis.sources.blocks import BlockSource

@@ -14,8 +14,7 @@ from matplotlib.patches import Patch
 from banditsis.core.arrays import Floats, Indices
 from banditsis.datasets import make_m1
 from banditsis.plans import Plan
-from banditsis.results.evidence import selection_mask
-from banditsis.results.result import ScreeningResult
+from banditsis.results import ScreeningResult, selection_mask
 from banditsis.show.style import BLUE
 from paper import output
 from paper.replications import Options, Row, write_rows

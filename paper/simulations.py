@@ -10,8 +10,7 @@ import numpy as np
 from banditsis import datasets
 from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.plans import Plan
-from banditsis.results.evidence import selection_mask
-from banditsis.results.result import ScreeningResult
+from banditsis.results import ScreeningResult, selection_mask
 from banditsis.screening import screen
 from paper.published import N_ACTIVE, N_FEATURES, N_ROWS
 from paper.replications import Options, Row, run_replications

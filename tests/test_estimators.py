@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from banditsis import SIS, BanditSIS, IterativeSIS, build_index, open_source
 from banditsis.plans import ALL_ROWS_READ
-from banditsis.results.evidence import has_pvalues
+from banditsis.results import has_pvalues
 
 REPEATED = "the default number of features depends on the number of rows, not on their weights"
 

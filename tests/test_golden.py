@@ -16,7 +16,7 @@ from scipy import sparse
 
 import files
 from banditsis import Plan, open_source, screen
-from banditsis.results.evidence import has_pvalues
+from banditsis.results import has_pvalues
 
 GOLDEN = Path(__file__).with_name("golden.json")
 N, P, D = 400, 12, 4

@@ -7,7 +7,7 @@ import pytest
 
 from banditsis import SIS, Plan, open_source, screen
 from banditsis.engine.sampling import Strata
-from banditsis.results.evidence import selection_mask
+from banditsis.results import selection_mask
 from reference import correlations, paper_algorithm
 
 rng = np.random.default_rng(7)

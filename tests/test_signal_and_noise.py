@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResults, screen
-from banditsis.results.evidence import is_exact
+from banditsis.results import is_exact
 from banditsis.results.sentences import describe_answer
 
 N, P, SIGNALS = 2000, 5000, 10

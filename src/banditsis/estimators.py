@@ -31,9 +31,13 @@ from banditsis.engine.batches import Batches
 from banditsis.formats.opening import is_anndata, is_sparse, open_features, open_source
 from banditsis.formats.tables import encode_frame, frame_names
 from banditsis.plans import check_exclusive, default_size
-from banditsis.results.evidence import rank_features, selection_mask
-from banditsis.results.result import ScreeningResult, keep_significant
-from banditsis.results.several import ScreeningResults
+from banditsis.results import (
+    ScreeningResult,
+    ScreeningResults,
+    keep_significant,
+    rank_features,
+    selection_mask,
+)
 from banditsis.screening import screen
 from banditsis.sources.array import raise_if_masked
 from banditsis.sources.base import Source

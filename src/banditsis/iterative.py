@@ -21,8 +21,7 @@ from banditsis.core.validation import (
 )
 from banditsis.estimators import SIS, Screener, check_columns
 from banditsis.plans import default_size
-from banditsis.results.evidence import Evidence, Round
-from banditsis.results.result import ScreeningResult
+from banditsis.results import Evidence, Round, ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics import StatisticLike, find_statistic
 from banditsis.statistics.covariates import CovariateError, encode_covariates, find_basis

@@ -36,8 +36,7 @@ from banditsis.engine.runs import Given, Run, Settings, make_runs
 from banditsis.formats.opening import open_features
 from banditsis.index.rounds import bit_rounds
 from banditsis.plans import BY_BITS, Plan, check_exclusive, make_plan
-from banditsis.results.result import Interrupted, ScreeningResult, attach_partial, keep_significant
-from banditsis.results.several import ScreeningResults
+from banditsis.results import Interrupted, ScreeningResult, ScreeningResults, attach_partial, keep_significant
 from banditsis.sources.views import take_original_rows
 from banditsis.statistics import StatisticLike, find_statistic
 from banditsis.statistics.base import unsupported

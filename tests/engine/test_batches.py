@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from banditsis import SIS
-from banditsis.results.evidence import is_exact
+from banditsis.results import is_exact
 
 rng = np.random.default_rng(0)
 N, P = 4000, 60

@@ -12,7 +12,7 @@ from banditsis.engine.evidence import (
 )
 from banditsis.engine.sampling import Strata
 from banditsis.plans import MIN_INFORMATIVE, KeepRule, Step
-from banditsis.results.evidence import selection_mask
+from banditsis.results import selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import Pearson
 from banditsis.statistics.linear import squared_influence

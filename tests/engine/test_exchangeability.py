@@ -20,8 +20,7 @@ from banditsis.engine.exchangeability import (
 )
 from banditsis.engine.sampling import Strata
 from banditsis.plans import round_to_blocks
-from banditsis.results import Interrupted
-from banditsis.results.evidence import rank_features
+from banditsis.results import Interrupted, rank_features
 from banditsis.sources.array import ArraySource
 from banditsis.sources.blocks import BlockSource
 

@@ -6,7 +6,7 @@ import pytest
 
 from banditsis import SIS, BanditSIS, IterativeSIS, Plan, open_source, screen
 from banditsis.engine.redundancy import choose, correlation_among, find_sizes
-from banditsis.results.result import keep_significant
+from banditsis.results import keep_significant
 
 
 def simulate(seed=0, n=600, p=60):

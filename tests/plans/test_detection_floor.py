@@ -17,7 +17,7 @@ from banditsis.plans.floor import (
     null_shares,
     sampling_variance,
 )
-from banditsis.results.evidence import selection_mask
+from banditsis.results import selection_mask
 from banditsis.show.report.text import reliability
 from reference import correlations, simulate
 

@@ -10,7 +10,7 @@ from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.sampling import Strata
 from banditsis.plans import make_plan
 from banditsis.plans.design import SamplingDesign
-from banditsis.results.evidence import selection_mask
+from banditsis.results import selection_mask
 from reference import correlations, simulate
 
 

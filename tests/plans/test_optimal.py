@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from banditsis import BanditSIS, Plan, screen
-from banditsis.results.evidence import selection_mask
+from banditsis.results import selection_mask
 
 
 @settings(max_examples=25, deadline=None)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from banditsis import Plan, ScreeningResults, plots, screen
-from banditsis.results.evidence import rank_features
+from banditsis.results import rank_features
 from banditsis.sources.array import ArraySource
 
 rng = np.random.default_rng(3)

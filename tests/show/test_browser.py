@@ -12,7 +12,7 @@ import pytest
 from test_report import HOSTILE, X, Y
 
 from banditsis import Plan, ScreeningResult, screen
-from banditsis.results.evidence import Evidence, Round, rank_features
+from banditsis.results import Evidence, Round, rank_features
 from browser import NAMES, Browser, find_chromium
 
 CHROMIUM = find_chromium()

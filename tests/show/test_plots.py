@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from banditsis import Plan, ScreeningResult, plots, screen
-from banditsis.results.evidence import Evidence, Round
+from banditsis.results import Evidence, Round
 
 mpl.use("Agg")
 rng = np.random.default_rng(5)

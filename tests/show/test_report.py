@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, build_index, open_source, screen
-from banditsis.results.evidence import About, Evidence, rank_features, selection_mask
-from banditsis.results.features import describe_features
+from banditsis.results import About, Evidence, describe_features, rank_features, selection_mask
 from banditsis.results.sentences import describe_answer, describe_floor
 from banditsis.show.report import render
 

@@ -17,7 +17,7 @@ from banditsis import SIS, BanditSIS, Plan, screen
 from banditsis.engine.sampling import Strata
 from banditsis.kernels.sorting import argsort, make_scratch
 from banditsis.plans import change_rows
-from banditsis.results.evidence import rank_features, selection_mask
+from banditsis.results import rank_features, selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.statistics import SampleStatistic, find_statistic
 from banditsis.statistics.null_distributions import permutation_null, rank_kurtosis

@@ -22,9 +22,7 @@ from banditsis.core.formatting import (
     to_single_line,
 )
 from banditsis.core.validation import find_missing
-from banditsis.results import ScreeningResult, ScreeningResults, sentences
-from banditsis.results.evidence import is_exact
-from banditsis.results.features import Features, list_features
+from banditsis.results import Features, ScreeningResult, ScreeningResults, is_exact, list_features, sentences
 
 #: Features of one target, and of each of several; notes; and classes of a target.
 MAX_FEATURES, MAX_FEATURES_OF_SEVERAL, MAX_NOTES, MAX_CLASSES = 20, 5, 3, 5

@@ -12,9 +12,7 @@ from banditsis.cli import app, output, terminal
 from banditsis.cli.screen import check_options, open_target, screen_data
 from banditsis.core.formatting import LINE_WIDTH, count, format_score, format_share, short_labels, wrap
 from banditsis.plans import Plan
-from banditsis.results import SampleCheck, sentences
-from banditsis.results.evidence import is_exact
-from banditsis.results.features import to_lists
+from banditsis.results import SampleCheck, is_exact, sentences, to_lists
 from banditsis.screening import screen
 
 MAX_LISTED = 20

@@ -16,8 +16,7 @@ from banditsis.engine.runs import Run, Settings
 from banditsis.engine.sampling import Strata
 from banditsis.engine.state import SumState
 from banditsis.plans import Plan, strongest
-from banditsis.results.evidence import Round, strength
-from banditsis.results.result import ScreeningResult
+from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sources.base import Source
 from banditsis.statistics.linear import LinearStatistic, rescale
 

@@ -13,7 +13,7 @@ from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indi
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.sampling import Strata
 from banditsis.engine.state import Positions, Scored, State
-from banditsis.results.result import ScreeningResult
+from banditsis.results import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import cut
 from banditsis.sources.products import flatten

@@ -9,9 +9,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, spread
 from banditsis.engine.runs import Run
-from banditsis.results.evidence import selection_mask, strength_of
-from banditsis.results.features import LEAKAGE
-from banditsis.results.result import ScreeningResult
+from banditsis.results import LEAKAGE, ScreeningResult, selection_mask, strength_of
 from banditsis.sources.base import Source
 from banditsis.statistics.base import MIN_PRESENT
 

@@ -11,7 +11,7 @@ from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, coun
 from banditsis.core.formatting import count, were
 from banditsis.core.parallel import map_in_threads
 from banditsis.core.progress import clock
-from banditsis.results.result import ScreeningResult
+from banditsis.results import ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.linear import normal_responses

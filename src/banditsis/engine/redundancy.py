@@ -11,8 +11,7 @@ from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, count_
 from banditsis.core.formatting import count
 from banditsis.core.parallel import one_blas_thread
 from banditsis.plans import default_size
-from banditsis.results.evidence import strength_of
-from banditsis.results.result import ScreeningResult
+from banditsis.results import ScreeningResult, strength_of
 from banditsis.sources.base import Source
 
 #: Screening keeps this many times the features to choose, at least and at most so many.

@@ -25,8 +25,7 @@ from banditsis.engine.runs import NO_SAMPLE, UNMEASURED, Run
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.engine.state import Positions, Scored, SumState
 from banditsis.plans import EvidenceRule, KeepRule, Step, is_undecided
-from banditsis.results.evidence import Round, strength
-from banditsis.results.result import ScreeningResult
+from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sources.base import Source
 from banditsis.statistics import BinnedStatistic, LinearStatistic
 from banditsis.statistics.base import Effects, is_mostly_missing

@@ -16,8 +16,7 @@ from banditsis.core.validation import MIN_ROWS, Responses, describe_unknown
 from banditsis.engine.design import PlanLike, choose_design
 from banditsis.engine.sampling import Strata
 from banditsis.plans import BY_BITS, Plan, SamplingDesign, change_rows
-from banditsis.results.evidence import About, Evidence, Round, find_versions
-from banditsis.results.result import ScreeningResult
+from banditsis.results import About, Evidence, Round, ScreeningResult, find_versions
 from banditsis.sources.base import Source
 from banditsis.sources.views import take_original_rows
 from banditsis.statistics.base import Statistic, show

@@ -23,8 +23,7 @@ from banditsis.engine.runs import Run
 from banditsis.engine.state import Scored, SumState
 from banditsis.index.sketch import Estimates, find_sketch
 from banditsis.plans import strongest
-from banditsis.results.evidence import Round, strength
-from banditsis.results.result import ScreeningResult
+from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sources.base import Calibration, calibrate, pilot_rows, summing_dtype
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.linear import LinearStatistic, target_moments

@@ -9,10 +9,14 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import count, short_labels, shorten
-from banditsis.results.evidence import has_pvalues, strength_of
-from banditsis.results.result import ScreeningResult, varied_log10_pvalues
-from banditsis.results.sample_check import SampleCheck
-from banditsis.results.sentences import describe_answer
+from banditsis.results import (
+    SampleCheck,
+    ScreeningResult,
+    has_pvalues,
+    sentences,
+    strength_of,
+    varied_log10_pvalues,
+)
 from banditsis.show import style
 from banditsis.show.style import BLUE, GREY, PALE, RED, SKY
 
@@ -87,7 +91,7 @@ def _describe_selection(result: ScreeningResult, n_shown: int) -> str:
     n = len(result.selected)
     subset = "" if n_shown == n else f"the best {n_shown:,} of "
     target = f" for {shorten(result.about.response)}" if result.about.response else ""
-    return f"{subset}{count(n, 'selected feature')}{target}\n{describe_answer(result)}".rstrip()
+    return f"{subset}{count(n, 'selected feature')}{target}\n{sentences.describe_answer(result)}".rstrip()
 
 
 def manhattan(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from banditsis.results.features import LEAKAGE
-from banditsis.results.result import ScreeningResult
+from banditsis.results import LEAKAGE, ScreeningResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

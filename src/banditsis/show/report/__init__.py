@@ -12,8 +12,7 @@ from typing import Any
 
 import banditsis
 from banditsis.core.formatting import write_text
-from banditsis.results.result import ScreeningResult
-from banditsis.results.several import ScreeningResults
+from banditsis.results import ScreeningResult, ScreeningResults
 from banditsis.show.report import tables, text
 
 __all__ = ["render", "write_report"]

@@ -18,9 +18,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices
 from banditsis.core.formatting import printable
-from banditsis.results.evidence import rank_features
-from banditsis.results.features import Features, describe_features, to_lists
-from banditsis.results.result import ScreeningResult
+from banditsis.results import Features, ScreeningResult, describe_features, rank_features, to_lists
 from banditsis.show.style import evidence_labels, find_cutoffs
 
 #: Maximum number of features in the tables of a report, of all responses together.

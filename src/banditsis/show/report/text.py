@@ -19,10 +19,14 @@ from banditsis.core.formatting import (
     shorten,
 )
 from banditsis.engine.redundancy import DUPLICATE
-from banditsis.results import sentences
-from banditsis.results.evidence import has_pvalues, is_exact
-from banditsis.results.result import ScreeningResult
-from banditsis.results.several import ScreeningResults, describe_size
+from banditsis.results import (
+    ScreeningResult,
+    ScreeningResults,
+    describe_size,
+    has_pvalues,
+    is_exact,
+    sentences,
+)
 from banditsis.show.report.tables import (
     bullet_list,
     definition_list,
