@@ -25,9 +25,6 @@ from benchmarks.timing import interleaved
 from distributed import Client, LocalCluster
 
 from banditsis import BanditSIS, Plan, screen
-from banditsis.index.folder import Folder
-from banditsis.index.writer import build_index
-from banditsis.sources.dask import FileOnWorkers
 
 
 def cluster(n_workers: int) -> LocalCluster:
@@ -139,40 +136,6 @@ def lazy_zarr(scale: float, folder: Path) -> Iterator[Figure]:
         f"{loaded / last:.2f}×",
         "≤ 1.3×",
         loaded <= 1.3 * last,
-    )
-
-
-def bytes_read() -> int:
-    """Return the bytes that this process has read from files, including cached ones."""
-    return int(Path("/proc/self/io").read_text().split()[1])
-
-
-def shuffled(scale: float, folder: Path) -> Iterator[Figure]:
-    """A store made by `banditsis index`, opened by the workers."""
-    n, p = int(100_000 * scale), 5000
-    X = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (n, p))
-    y = np.random.default_rng(0).standard_normal(n)
-    for start in range(0, n, 10_000):
-        X[start : start + 10_000] = normal_block(start, min(10_000, n - start), p)
-        y[start : start + 10_000] += X[start : start + 10_000, [7, 1234]].sum(axis=1)
-    np.save(folder / "y.npy", y)
-    store = build_index(folder / "x.npy", folder / "x.index", target=str(folder / "y.npy"), random_state=0)
-    size = sum(file.stat().st_size for file in store.rglob("*") if file.is_file())
-    with cluster(2) as workers, Client(workers) as client:
-        source = FileOnWorkers(store, target=Folder(store).record.target)
-        plan = Plan.optimal(n, p, 50, 0.05)
-        screen(source, source.y, plan)  # loads modules and opens files
-        before = sum(client.run(bytes_read).values())
-        result = screen(source, source.y, plan)
-        moved = sum(client.run(bytes_read).values()) - before
-    assert {7, 1234} <= set(result.selected.tolist())
-    ratio = moved / size / plan.fraction
-    yield Figure(
-        f"BanditSIS, store of {size / 1e9:.1f} GB made by `banditsis index`: share of its bytes that "
-        f"workers read, against the plan's share of the cells, {plan.fraction:.1%}",
-        f"{ratio:.2f}×",
-        "≤ 3×",
-        ratio <= 3,
     )
 
 
@@ -329,9 +292,8 @@ def measure(only: str | None, scale: float, folder: Path) -> Iterator[Figure]:
     for benchmark in (exact_and_plain, bytes_moved, two_against_one, killed, driver_memory):
         if only in (None, benchmark.__name__):
             yield from benchmark(scale)
-    for benchmark in (lazy_zarr, shuffled):
-        if only in (None, benchmark.__name__):
-            yield from benchmark(scale, folder)
+    if only in (None, "lazy_zarr"):
+        yield from lazy_zarr(scale, folder)
 
 
 def main() -> None:

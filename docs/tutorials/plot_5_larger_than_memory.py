@@ -166,14 +166,12 @@ print(f"share of the cells read: {groups.fraction_read:.0%}")
 # On a Dask cluster
 # -----------------
 # A cluster on this machine stands for a real one: a scheduler and two worker processes. With a
-# real one, pass its address to ``Client``. ``FileOnWorkers`` is a file that all workers can open.
-# They read the rows and features that a round needs and return sums, which are much smaller than
-# the file.
+# real one, pass its address to ``Client``. The file is opened with Dask. The workers read the blocks
+# of rows that a round needs and return sums, which are much smaller than the file.
 
+import dask.dataframe
 from distributed import Client
 from distributed.deploy.subprocess import SubprocessCluster
-
-from banditsis.sources.dask import FileOnWorkers
 
 
 def bytes_received():
@@ -185,9 +183,9 @@ def bytes_received():
 workers = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
 with SubprocessCluster(**workers) as cluster, Client(cluster) as client:
     client.wait_for_workers(2)
-    source = FileOnWorkers(table, target=targets[0], drop=targets)
+    frame = dask.dataframe.read_parquet(table)
     before = bytes_received()
-    result = SIS(10).fit(source, source.y).result_
+    result = SIS(10).fit(frame.drop(columns=targets), frame[targets[0]]).result_
     sent = bytes_received() - before
 
 print(f"the same selection: {result.selected.tolist() == one}; {sent / 1e6:.1f} MB sent")

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, build_index, open_data, open_source
 from banditsis.cli.app import app
 from banditsis.index.folder import Folder
-from banditsis.sources.dask import FileOnWorkers
 from banditsis.sources.views import ColumnSubset, RowSubset
 
 N, P = 2000, 30
@@ -208,11 +207,3 @@ def test_a_stored_target_is_returned_in_the_original_order(tmp_path, target):
     expected = SIS(5).fit(X, FRAME[target]).result_
     assert [feature["index"] for feature in record["features"]] == expected.selected.tolist()
     same_scores([feature["score"] for feature in record["features"]], expected.scores[expected.selected])
-
-
-def test_workers_of_a_cluster_read_the_same_rows(tmp_path):
-    FRAME[["y"]].assign(y=GAPS).to_csv(tmp_path / "y.csv", index=False)
-    path = build_index(X, tmp_path / "x.index", random_state=0)
-    source = FileOnWorkers(path, target=f"{tmp_path / 'y.csv'}")
-    known = ~np.isnan(GAPS)
-    same_scores(SIS(3).fit(source, source.y).scores_, SIS(3).fit(X[known], Y[known]).scores_)

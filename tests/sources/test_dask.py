@@ -1,6 +1,5 @@
 """Dask collections: the same answers as in memory, small sums, and what happens when things fail."""
 
-import json
 import os
 import signal
 import subprocess
@@ -16,13 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from click.testing import CliRunner
 from distributed import Client, LocalCluster
 from packaging.version import parse
 
 from banditsis import SIS, BanditSIS, Plan, open_source, screen
-from banditsis.cli.app import app
-from banditsis.sources.dask import DaskSource, FileOnWorkers, connected
+from banditsis.sources.dask import DaskSource
 
 rng = np.random.default_rng(0)
 N, P = 2000, 60
@@ -230,39 +227,13 @@ def test_an_error_carries_the_rounds_before_it(tmp_path):
     assert len(caught.value.partial.selected) == 20
 
 
-def test_workers_open_a_file_for_themselves(tmp_path, monkeypatch):
-    monkeypatch.setattr("banditsis.sources.dask.CELLS_PER_TASK", 300 * P)
-    np.save(tmp_path / "x.npy", X)
-    source = FileOnWorkers(tmp_path / "x.npy")
-    assert len(source.row_edges) > 3
-    np.testing.assert_array_equal(source.read(np.array([5, 1700]), np.array([2, 9])), X[[5, 1700]][:, [2, 9]])
-    same(screen(source, Y, PLAN, **OPTIONS), screen(X, Y, PLAN, **OPTIONS))
-    pd.DataFrame(X, columns=[f"c{j}" for j in range(P)]).to_parquet(tmp_path / "x.parquet")
-    source = FileOnWorkers(tmp_path / "x.parquet", target=["c0", "c1"], drop=["c2", "c3"])
-    assert source.shape[1] == P - 4
-    plan = Plan.exact(*source.shape, 3)
-    same(screen(source, source.y, plan), screen(X[:, 4:], X[:, :2], plan))
-
-
-def test_folders_and_zarr_arrays_of_many_chunks(tables, tmp_path):
-    parts, frame = tables
+def test_zarr_arrays_of_many_chunks(tables, tmp_path):
+    _, frame = tables
     expected = SIS(2).fit(frame.drop(columns="y"), frame["y"]).result_
-    parts.to_parquet(tmp_path / "folder", write_index=False)
-    source = FileOnWorkers(tmp_path / "folder", target="y")
-    same(SIS(2).fit(source, source.y).result_, expected)
     da.from_array(frame.to_numpy(), chunks=(99, 4)).to_zarr(tmp_path / "x.zarr")
     stored = da.from_zarr(tmp_path / "x.zarr")
     for x in (stored[:, :-1], stored[:, :-1].persist()):
         same(SIS(2).fit(x, stored[:, -1]).result_, expected)
-
-
-def test_a_scheduler_that_does_not_answer_is_named():
-    with (
-        dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}),
-        pytest.raises(ConnectionError, match=r"tcp://127.0.0.1:9"),
-        connected("tcp://127.0.0.1:9"),
-    ):
-        pass
 
 
 @pytest.mark.skipif(
@@ -342,17 +313,6 @@ def test_an_interruption_cancels_what_is_under_way(client):
     while any(client.processing().values()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(client.processing().values())
-
-
-def test_the_command_screens_on_a_cluster(client, tmp_path):
-    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(P)]).assign(y=Y)
-    frame.to_parquet(tmp_path / "x.parquet", row_group_size=300)
-    asked = ["screen", str(tmp_path / "x.parquet"), "--target", "y", "--keep", "5", "--exact", "--json"]
-    found = CliRunner().invoke(app, [*asked, "--scheduler", client.scheduler.address])
-    assert found.exit_code == 0, found.output
-    expected = CliRunner().invoke(app, asked)
-    features = [[row["name"] for row in json.loads(run.stdout)["features"]] for run in (found, expected)]
-    assert features[0] == features[1]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")

@@ -120,7 +120,6 @@ GROUPS: dict[str, list[click.Option]] = {
     OTHER: [
         _option("--seed", "Random seed.", type=NATURAL, default=0),
         _option("--n-jobs", "Threads.", type=click.IntRange(min=1), show_default="all cores"),
-        _option("--scheduler", "Dask cluster, tcp://…; workers must see the data at the same path."),
     ],
 }
 #: All parameters by name.
@@ -201,7 +200,7 @@ _add(
     f"Select the features most associated with a target.\n\n{DATA}",
     f"data targets {READING} id_column keep fdr exact {PLANNING} statistic covariates sample_weight by "
     "pvalues avoid_redundancy iterative interactions missing row_order sampling output all_features report "
-    "as_json quiet verbose seed n_jobs scheduler",
+    "as_json quiet verbose seed n_jobs",
     "data.parquet --target price --keep 100",
     "cohort --target pheno.csv:CD8 --covariates cohort.cov",
     "x.zarr --target y.npy --min-correlation 0.05 --json",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace as Options
@@ -35,7 +35,6 @@ EXCLUSIVE = (
     ("avoid_redundancy", "fdr"),
     *(("iterative", name) for name in NOT_ITERATIVE),
     ("covariates", "by"),
-    ("scheduler", "interactions"),
     ("quiet", "verbose"),
 )
 #: Endings of the files that options name.
@@ -50,13 +49,27 @@ def run_screen(**given: Any) -> None:
     """Screen a file, print the result and write it to files."""
     options = Options(**given, plot=None)
     check_options(options)
-    connection: Any = nullcontext()
-    if options.scheduler is not None:
-        from banditsis.sources.dask import connected
-
-        connection = connected(options.scheduler)
-    with connection:
-        _run(options)
+    data, targets = open_target(options)
+    found, interrupted = screen_data(data, options)
+    results = list(_describe(found, data, targets, options))
+    if not results:
+        terminal.fail("interrupted before the first round was finished: there is no result.")
+    together = results[0] if len(results) == 1 else ScreeningResults(results)
+    try:
+        if options.output is not None and not interrupted:
+            output.write_output(together, options.output, all_features=options.all_features)
+        if options.report is not None and not interrupted:
+            together.to_html(options.report)
+    finally:  # a full disk must not hide the result
+        if options.as_json:
+            terminal.print_output(together.to_json())
+        elif not options.quiet:
+            output.print_results(results, verbose=options.verbose)
+    if interrupted:
+        terminal.fail("interrupted: the result is that of the finished rounds; no file was written.")
+    if not (options.quiet or options.as_json):
+        for file in filter(None, (options.output, options.report)):
+            terminal.print_message(f"Wrote {file}.")
 
 
 def check_options(options: Options) -> None:
@@ -103,12 +116,6 @@ def open_target(options: Options) -> tuple[dataset.Dataset, list[str]]:
         from banditsis import Interactions
 
         features = Interactions(features)
-        features.notes = [*data.features.notes, *features.notes]
-    elif options.scheduler is not None:
-        from banditsis.sources.dask import FileOnWorkers
-
-        path = options.data if paths.is_url(options.data) else Path(options.data).resolve()
-        features = FileOnWorkers(path, features, **reading, **roles, target=tuple(targets))
     data = data._replace(features=features)
     values = np.asarray(data.target)
     if len({count_classes(column) > 0 for column in np.atleast_2d(values.T)}) > 1:
@@ -131,30 +138,6 @@ def _stored_target(path: str) -> str:
     raise terminal.UsageError(
         f"no target: set --target to the name of a column of {path}, to another file or to FILE:COLUMN."
     )
-
-
-def _run(options: Options) -> None:
-    data, targets = open_target(options)
-    found, interrupted = screen_data(data, options)
-    results = list(_describe(found, data, targets, options))
-    if not results:
-        terminal.fail("interrupted before the first round was finished: there is no result.")
-    together = results[0] if len(results) == 1 else ScreeningResults(results)
-    try:
-        if options.output is not None and not interrupted:
-            output.write_output(together, options.output, all_features=options.all_features)
-        if options.report is not None and not interrupted:
-            together.to_html(options.report)
-    finally:  # a full disk must not hide the result
-        if options.as_json:
-            terminal.print_output(together.to_json())
-        elif not options.quiet:
-            output.print_results(results, verbose=options.verbose)
-    if interrupted:
-        terminal.fail("interrupted: the result is that of the finished rounds; no file was written.")
-    if not (options.quiet or options.as_json):
-        for file in filter(None, (options.output, options.report)):
-            terminal.print_message(f"Wrote {file}.")
 
 
 def screen_data(data: dataset.Dataset, options: Options) -> tuple[Sequence[ScreeningResult | None], bool]:

@@ -1,13 +1,10 @@
-"""Dask arrays and frames, and files that the workers of a Dask cluster open: tasks read and sum blocks."""
+"""Dask arrays and frames: tasks read and sum blocks."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask
 import numpy as np
@@ -18,7 +15,7 @@ from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indi
 from banditsis.core.parallel import RoundError, Workers, one_blas_thread
 from banditsis.core.progress import status
 from banditsis.sources.array import check_matrix, line_bytes
-from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SourceView, SumContext, split_groups
+from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SumContext, split_groups
 from banditsis.sources.blocks import chunk_bytes, shift_rows, split_rows
 from banditsis.sources.views import ColumnSubset
 from banditsis.statistics.moments import Weights
@@ -29,68 +26,45 @@ RETRIES = 3
 MAX_WEIGHTS = 1 << 22
 #: Sums that a task adds; fixed, so results do not depend on the number of workers.
 PARTS_AT_ONCE = 8
-#: Cells of a task, which are worth the cost of scheduling it.
-CELLS_PER_TASK = 1 << 24
 
 
-class Window(NamedTuple):
-    """A block of consecutive rows of a file, which the worker opens itself with some options."""
-
-    path: str
-    options: tuple[tuple[str, Any], ...]
-    start: int
-    stop: int
-
-
-@lru_cache(maxsize=8)
-def _open_file(path: str, options: tuple[tuple[str, Any], ...]) -> Source:
-    """Open a file once in each worker."""
-    from banditsis.formats.dataset import open_data  # formats import sources
-
-    return open_data(path, **dict(options)).features
-
-
-def _open_block(block: Any, shape: tuple[int, int]) -> tuple[Source, slice]:
-    """A source, and the rows of it that the block consists of; its shape must be that of the chunks."""
+def _open_block(block: Any, shape: tuple[int, int]) -> Source:
+    """A block as a source; its shape must be that of the chunks."""
     from banditsis.formats.opening import open_source  # which imports this module
 
-    if isinstance(block, Window):
-        return _open_file(block.path, block.options), slice(block.start, block.stop)
     source = open_source(block.to_numpy() if hasattr(block, "to_numpy") else block)
     if source.shape != shape:
         raise ValueError(
             f"a block of X has shape {source.shape}, but its chunks say {shape}: correct the chunks, or call "
             "X.compute_chunk_sizes()."
         )
-    return source, slice(0, shape[0])
+    return source
 
 
 def block_sums(
     block: Any, shape: tuple[int, int], panel: tuple[Rows, Calibration], rows: Rows, weights: Weights
 ) -> Floats:
     """Sums of some rows of a panel of columns of a block, by the same kernels as in memory, in one thread."""
-    (source, window), (columns, calibration) = _open_block(block, shape), panel
+    source, (columns, calibration) = _open_block(block, shape), panel
     n, p = count_rows(rows), count_rows(columns)
     out = np.zeros((1, weights.n_lines, p))
     chosen = source if p == source.shape[1] else ColumnSubset(source, as_indices(columns))
     with one_blas_thread(), Workers(1) as workers:
         context = SumContext(calibration, out, workers)
-        chosen.add_sums(shift_rows(rows, window.start), np.array([0, n]), None, weights, context)
+        chosen.add_sums(rows, np.array([0, n]), None, weights, context)
     return np.asarray(out[0])
 
 
 def calibrate_block(block: Any, shape: tuple[int, int], rows: Rows) -> Calibration:
     """Calibrate the columns of a block from some of its rows, or from all if these are too few."""
-    source, window = _open_block(block, shape)
-    if count_rows(rows) < PILOT_ROWS:
-        return source.calibrate(spread(window, PILOT_ROWS))
-    return source.calibrate(shift_rows(rows, window.start))
+    source = _open_block(block, shape)
+    few = count_rows(rows) < PILOT_ROWS
+    return source.calibrate(spread(slice(0, shape[0]), PILOT_ROWS) if few else rows)
 
 
 def read_block(block: Any, shape: tuple[int, int], rows: Rows, columns: Indices | slice) -> Array:
     """Some cells of a block as a dense array."""
-    source, window = _open_block(block, shape)
-    return np.ascontiguousarray(source.read(shift_rows(rows, window.start), columns))
+    return np.ascontiguousarray(_open_block(block, shape).read(rows, columns))
 
 
 def _task(what: str, function: Callable[..., Any], *given: Any) -> Any:
@@ -122,31 +96,32 @@ def _find_client() -> Any:
     return client if hasattr(client, "scheduler_info") else None
 
 
-@contextmanager
-def connected(address: str) -> Iterator[Any]:
-    """Use the cluster whose scheduler has this address, such as ``tcp://10.0.0.1:8786``."""
-    from distributed import Client
+class DaskSource(Source):
+    """A Dask array with dense or sparse blocks, or a Dask frame.
 
-    try:
-        client = Client(address)
-    except (OSError, ValueError) as error:
-        raise ConnectionError(
-            f"no Dask scheduler answers at {address!r} ({error}): give its address, such as "
-            "tcp://10.0.0.1:8786."
-        ) from error
-    with client:
-        yield client
+    Blocks in memory (persisted) are read in random rows; others are read whole, in random order, so only
+    those that a plan needs are loaded.
+    """
 
-
-class TaskSource(Source):
-    """A source whose blocks are read and summed by Dask; a subclass sets the attributes."""
-
-    #: lines of blocks, side by side; each is delayed, or a window of a file
-    blocks: Sequence[Sequence[Any]]
-    row_edges: Indices
-    column_edges: Indices
+    def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
+        self.in_memory, self.notes = _is_in_memory(data), []
+        data = data.to_dask_array() if hasattr(data, "columns") else data  # which may join partitions
+        if np.isnan(sum(sum(sizes) for sizes in data.chunks)):
+            data = data.compute_chunk_sizes()
+            self.notes.append("the lengths of the blocks of X were computed once, before the first round.")
+        if self.in_memory and (client := _find_client()) is not None and not client.futures_of(data):
+            self.notes.append(
+                "the blocks of X are part of its graph and are sent in every round: call x.persist() once."
+            )
+        self.names = check_matrix(data.shape, data.dtype, names)
+        self.blocks = data.to_delayed(optimize_graph=not self.in_memory).tolist()
+        self.row_edges, self.column_edges = (np.cumsum([0, *sizes], dtype=np.intp) for sizes in data.chunks)
+        self.shape, self.dtype = data.shape, data.dtype
+        height, width = (max(1, int(np.median(sizes))) for sizes in data.chunks)
+        self.chunk, self.block_rows = (height, width), 1 if self.in_memory else height
 
     def _task(self, what: str, function: Callable[..., Any], b: int, j: int, *given: Any) -> Any:
+        """A call with a block."""
         ends = self.row_edges[b : b + 2], self.column_edges[j : j + 2]
         shape = tuple(int(stop - start) for start, stop in ends)
         return _task(what, function, self.blocks[b][j], shape, *given)
@@ -201,6 +176,14 @@ class TaskSource(Source):
                 context.out[g, :, panels[j][0]] += total
             context.tick(sum(count_rows(block_rows) for *_, block_rows in some) * context.out.shape[-1])
 
+    def block_edges(self) -> Indices:
+        return self.row_edges
+
+    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
+        if self.in_memory:
+            return n_rows * line_bytes(self.shape[1], n_columns / self.shape[1], self.dtype.itemsize)
+        return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
+
 
 def _split(index: Rows, edges: Indices, within: slice) -> Iterator[tuple[int, slice, Rows]]:
     """The rows (or columns) at some positions, by block: its number, their positions and numbers in it."""
@@ -221,39 +204,6 @@ def _add_in_order(parts: list[Any]) -> Any:
     return parts[0]
 
 
-class DaskSource(TaskSource):
-    """A Dask array with dense or sparse blocks, or a Dask frame.
-
-    Blocks in memory (persisted) are read in random rows; others are read whole, in random order, so only
-    those that a plan needs are loaded.
-    """
-
-    def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
-        self.in_memory, self.notes = _is_in_memory(data), []
-        data = data.to_dask_array() if hasattr(data, "columns") else data  # which may join partitions
-        if np.isnan(sum(sum(sizes) for sizes in data.chunks)):
-            data = data.compute_chunk_sizes()
-            self.notes.append("the lengths of the blocks of X were computed once, before the first round.")
-        if self.in_memory and (client := _find_client()) is not None and not client.futures_of(data):
-            self.notes.append(
-                "the blocks of X are part of its graph and are sent in every round: call x.persist() once."
-            )
-        self.names = check_matrix(data.shape, data.dtype, names)
-        self.blocks = data.to_delayed(optimize_graph=not self.in_memory).tolist()
-        self.row_edges, self.column_edges = (np.cumsum([0, *sizes], dtype=np.intp) for sizes in data.chunks)
-        self.shape, self.dtype = data.shape, data.dtype
-        height, width = (max(1, int(np.median(sizes))) for sizes in data.chunks)
-        self.chunk, self.block_rows = (height, width), 1 if self.in_memory else height
-
-    def block_edges(self) -> Indices:
-        return self.row_edges
-
-    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        if self.in_memory:
-            return n_rows * line_bytes(self.shape[1], n_columns / self.shape[1], self.dtype.itemsize)
-        return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
-
-
 def _is_in_memory(data: Any) -> bool:
     """Whether every block is a future or a value, and not a task (which can be called)."""
     graph = dict(data.__dask_graph__())
@@ -264,38 +214,3 @@ def _is_in_memory(data: Any) -> bool:
         if node is None or callable(node) or isinstance(node, tuple):
             return False
     return True
-
-
-class FileOnWorkers(TaskSource, SourceView):
-    """A file or folder that every worker can read under the same path.
-
-    Workers open it themselves and read only the rows and columns that a round needs.
-
-    Parameters
-    ----------
-    path : str or path
-        As for :func:`open_data`.
-    opened : Source, optional
-        The features that :func:`open_data` found with these options, if they are open already.
-    **options
-        As for :func:`open_data`. A ``target`` is not a feature; it becomes the attribute ``y``. Workers
-        must be able to read the files of targets and covariates too.
-    """
-
-    def __init__(self, path: Any, opened: Source | None = None, **options: Any) -> None:
-        from banditsis.formats.dataset import open_data  # formats import sources
-
-        base, self.y = open_data(path, **options)[:2] if opened is None else (opened, None)
-        super().__init__(base)
-        self.row_edges = _task_edges(base.block_edges(), max(1, CELLS_PER_TASK // max(1, base.shape[1])))
-        self.column_edges = np.array([0, base.shape[1]])
-        # Workers remember open files by these values, which must be hashable.
-        values = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
-        settings = str(path), tuple(sorted(values.items()))
-        self.blocks = [[Window(*settings, *ends)] for ends in pairwise(self.row_edges.tolist())]
-
-
-def _task_edges(edges: Indices, height: int) -> Indices:
-    """Some of the edges of blocks, about ``height`` rows apart."""
-    targets = np.arange(0, edges[-1] + height, height)
-    return np.unique(edges[np.minimum(np.searchsorted(edges, targets), len(edges) - 1)])
