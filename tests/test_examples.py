@@ -15,9 +15,8 @@ from banditsis.formats.dataset import find_place
 from banditsis.results.evidence import student_quantile
 from banditsis.sources.base import split_groups
 from banditsis.sources.blocks import cut, split_rows
-from banditsis.sources.dask import _task_edges
 from banditsis.sources.gpu import Pieces
-from banditsis.sources.pair_sums import PairOrder
+from banditsis.sources.interactions import Pairs
 
 EDGES = np.array([0, 4, 8, 12])
 NAMES = ["gene one of a set", "gene 12 of a set", "gene 13 of a set"]
@@ -26,7 +25,7 @@ PARAMETERS = "year=2020/x.csv: set pvalues=True, or row_order='random'"
 SNPS = ["id", "snp_1", "snp_2", "age"]
 CHOICE = columns.ReadOptions(columns=["snp_*", "4"], drop=["snp_1"])
 PLACES = {"chromosome": np.array(["1", "17"]), "position": np.array([6, 4000])}
-PAIRS = PairOrder.make(3, main_effects=True, squares=False)
+PAIRS = Pairs(3, None, main_effects=True, squares=False)
 
 EXAMPLES = [
     (arrays.split_at, (slice(2, 9), EDGES), [(0, slice(2, 4)), (1, slice(4, 8)), (2, slice(8, 9))]),
@@ -69,9 +68,8 @@ EXAMPLES = [
     (split_rows, (np.array([1, 3, 9, 10]), EDGES), [(0, [1, 3]), (2, slice(1, 3))]),
     (cut, (slice(3, 21), 8, 4), [slice(3, 8), slice(8, 16), slice(16, 21)]),
     (cut, (np.array([0, 1, 2, 5, 6, 7, 8, 9]), 4, 4), [[0, 1, 2], [5, 6, 7], [8, 9]]),
-    (_task_edges, (np.array([0, 10, 20, 30, 35]), 15), [0, 20, 30, 35]),
     (Pieces.cut, ([0, 100, 100, 160], 128, 1000), ([0, 64, 100, 160], [0, 2, 2, 3])),
-    (PAIRS.factors, (np.arange(1, 6),), ([1, 2, 0, 0, 1], [3, 3, 1, 2, 2])),
+    (PAIRS.factors, (np.arange(1, 6),), [[1, 2, 0, 0, 1], [3, 3, 1, 2, 2]]),
     (whole, ("2GB",), 2_000_000_000),
     (whole, ("1.5 GiB",), 1_610_612_736),
     (whole, ("4096",), 4096),

@@ -258,11 +258,11 @@ BUDGET = {
     "engine": 2712,
     "formats": 3090,
     "index": 1142,
-    "kernels": 2234,
+    "kernels": 2156,
     "plans": 1549,
     "results": 1344,
     "show": 1261,
-    "sources": 3079,
+    "sources": 2746,
     "statistics": 3428,
 }
 

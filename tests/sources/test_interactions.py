@@ -9,11 +9,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import PolynomialFeatures
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, open_source, screen
-from banditsis.core.arrays import spread
-from banditsis.core.parallel import Workers
-from banditsis.sources.base import PILOT_ROWS, SumContext
 from banditsis.sources.views import RowSubset
-from banditsis.statistics.moments import Weights
 
 N, M = 400, 70
 rng = np.random.default_rng(0)
@@ -50,11 +46,8 @@ def test_scores_are_those_of_the_built_products(squares, main_effects, dtype, to
     compare(source, built, CLASSES, tolerance, statistic="anova")
 
 
-@pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("statistic", ["logistic", "poisson", "pearson", "spearman"])
-def test_other_statistics(statistic, few, monkeypatch):
-    """Weighted squares and covariates, by matrix products and by pairs; and ranks of built columns."""
-    monkeypatch.setattr(Interactions, "_is_faster_by_pair", lambda *arguments: few)
+def test_other_statistics(statistic):
     x = X[:, :25] + 20 * (np.arange(25) == 3)
     y = (Y[:, 0] > 0).astype(float) if statistic == "logistic" else np.round(np.exp(0.1 * Y[:, 1]))
     compare(Interactions(x), build(x), y, 1e-9, statistic=statistic)
@@ -103,11 +96,8 @@ def test_rounds_over_few_pairs_agree(alpha, statistic):
     y = Y[:, 0] if statistic == "pearson" else CLASSES
     ours = screen(Interactions(X), y, plan, statistic=statistic, random_state=0)
     theirs = screen(built, y, plan, statistic=statistic, random_state=0)
-    # Who is undecided depends a little on shifts, and products that are not built are not shifted.
-    same = ours.last_round == theirs.last_round
-    assert same.mean() > (0.9 if statistic == "pearson" else 0.9999)
-    assert ours.selected[0] == theirs.selected[0]
-    np.testing.assert_allclose(ours.scores[same], theirs.scores[same], atol=1e-9)
+    np.testing.assert_array_equal(ours.last_round, theirs.last_round)
+    np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-9)
 
 
 @pytest.mark.parametrize(("offset", "share"), [(0.0, 0.1), (1e7, 0.3)])
@@ -116,50 +106,6 @@ def test_missing_values_pairwise(offset, share):
     built = np.column_stack([gaps, *(gaps[:, i] * gaps[:, j] for i in range(15) for j in range(i + 1, 15))])
     compare(Interactions(gaps), built, Y[:, 0], 1e-9, missing="pairwise")
     compare(Interactions(gaps), built, CLASSES, 1e-9, missing="pairwise", statistic="anova")
-
-
-def sum_all(source, rows, columns, weights):
-    """The sums of one group of rows, and their calibration."""
-    calibration, n = source.calibrate(rows), len(np.arange(N)[rows])
-    p = source.shape[1] if columns is None else len(columns)
-    out = np.zeros((1, weights.n_lines, p))
-    with Workers(2) as workers:
-        context = SumContext(calibration, out, workers)
-        source.add_sums(rows, np.array([0, n]), columns, weights, context)
-    return out[0], calibration
-
-
-@pytest.mark.parametrize("every", [1, 2, 50])
-@pytest.mark.parametrize("few", [True, False])
-def test_matrix_products_and_pairs_of_columns_give_the_same(every, few, monkeypatch):
-    """Each way on its own, whatever would be the cheaper one; some products are shifted."""
-    monkeypatch.setattr(Interactions, "_is_faster_by_pair", lambda *arguments: few)
-    x, rows = X + 1e4 * (np.arange(M) % 5 == 4), np.arange(0, N, 3)
-    source = Interactions(x, squares=True)
-    columns = None if every == 1 else np.arange(0, source.shape[1], every)
-    v = np.linspace(0.5, 2, N)[rows]
-    out, calibration = sum_all(source, rows, columns, Weights.of(Y[rows], v, fourth=True))
-    assert len(calibration.flat) == 14 * 15 // 2
-    z = (build(x, squares=True) - calibration.shift)[rows]
-    z = z if columns is None else z[:, columns]
-    expected = np.vstack([v @ z, Y[rows].T @ z, v @ (z * z)])
-    np.testing.assert_allclose(out[:5], expected, rtol=1e-9, atol=1e-5)  # sums of 1e4
-    np.testing.assert_allclose(out[5], (z**4).sum(axis=0), rtol=1e-9)
-
-
-@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e5), ("f4", 1e-5), ("f8", 1e30), ("f8", 1e-30)])
-@pytest.mark.parametrize("few", [True, False])
-def test_fourth_powers_of_products_of_large_and_small_cells(dtype, size, few, monkeypatch):
-    """In float32, eighth powers of the columns are out of range, and their squares and products are not."""
-    monkeypatch.setattr(Interactions, "_is_faster_by_pair", lambda *arguments: few)
-    x = (X * np.where(np.arange(M) % 2, size, 1.0)).astype(dtype)
-    x[:, 1] = 0
-    x[np.setdiff1d(np.arange(5, N, 40), spread(slice(0, N), PILOT_ROWS)), 1] = size
-    out, calibration = sum_all(
-        Interactions(x, squares=True), slice(0, N), None, Weights.of(Y[:, :1], fourth=True)
-    )
-    z = build(x.astype("f8"), squares=True) - calibration.shift
-    np.testing.assert_allclose(out[3], (z**4).sum(axis=0), rtol=1e-5 if dtype == "f4" else 1e-12)
 
 
 def test_result_does_not_depend_on_threads():
@@ -253,13 +199,10 @@ def test_a_note_says_where_everything_would_be_as_fast():
     small = Interactions(X)
     plan = Plan.paper(*small.shape, 5, alpha=0.2)
     assert any("exact" in note for note in screen(small, Y[:, 0], plan).notes)
-    wide, rounds = Interactions(np.zeros((13_815, 1_128), np.float32)), [(142, 636_756), (9, 318_428)]
-    some = sum(2 * wide.bytes_touched(*cells, scattered=True) for cells in rounds)
-    assert some < wide.bytes_touched(13_815, 636_756, scattered=False) / 10
 
 
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])
-@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e25), ("f8", 1e100), ("f8", 1e200)])
+@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e25), ("f8", 1e200)])
 def test_products_that_overflow_raise(dtype, size, missing):
     """In any row, and in new rows; the columns themselves may be as large."""
     x = X[:, :5].astype(dtype)

@@ -1,4 +1,4 @@
-"""Cells that are packed, converted, filled in or counted."""
+"""Cells that are packed, converted, multiplied or filled in."""
 
 from __future__ import annotations
 
@@ -53,6 +53,15 @@ def convert_half(flat: Array, starts: Array, tile: Array) -> None:
             for j in range(line.size):
                 if x[j] & EXPONENT == EXPONENT:
                     line[j] = np.nan if x[j] & FRACTION else math.copysign(math.inf, line[j])
+
+
+@elementwise
+def multiply_lines(lines: Array, first: Array, second: Array, out: Array) -> None:
+    """Fill ``out[k] = lines[first[k]] · lines[second[k]]``."""
+    for k in range(first.size):
+        a, b, line = lines[first[k]], lines[second[k]], out[k]
+        for i in range(line.size):
+            line[i] = a[i] * b[i]
 
 
 @elementwise

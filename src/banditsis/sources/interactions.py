@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from banditsis import kernels
-from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, spread, take
-from banditsis.core.parallel import map_in_threads
+from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, chunks, count_rows, take
+from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.core.validation import is_on_gpu, to_memory
-from banditsis.sources import pair_sums
-from banditsis.sources.array import check_matrix
-from banditsis.sources.base import PILOT_ROWS, Source, SumContext, pilot_rows, split_groups, summing_dtype
+from banditsis.sources.array import ArraySource, check_matrix
+from banditsis.sources.base import Calibration, SumContext, pilot_rows, split_groups, summing_dtype
+from banditsis.sources.blocks import BlockSource, cut
 from banditsis.statistics.moments import Weights
 
-BYTES_PER_SECOND = 30e9  # converts seconds of arithmetic to bytes
-#: Cells of the columns that are held at once, and rows that a thread reads at once.
-BLOCK_CELLS, THREAD_ROWS = 1 << 23, 256
+#: Cells of the base columns that are held at once, also if that is less than a block of rows; and those that
+#: stay in the cache while their products are formed.
+MAX_BASE_CELLS, BASE_CELLS = 1 << 26, 1 << 20
+MIN_ROWS = 512
+#: Products that are calibrated at once, and cells of a tile of products.
+PRODUCTS_AT_ONCE, TILE_CELLS = 1 << 13, 1 << 20
 
 
-class Interactions(Source):
-    r"""The columns of X and the products of any two of them, as features that are never stored.
+class Interactions(BlockSource):
+    """The columns of X and the products of any two of them, as features that are never stored.
 
-    The sums of all pairs are matrix products over the sampled rows,
-
-    .. math:: \sum_k x_{ki} x_{kj} w_k = [X^\top \operatorname{diag}(w) X]_{ij}, \qquad
-              \sum_k x_{ki}^2 x_{kj}^2 = [(X \circ X)^\top (X \circ X)]_{ij}
-
-    and the sums of a few pairs are computed from their two columns; the faster way is taken. Features are
-    ordered as by scikit-learn's PolynomialFeatures: the columns, then (0, 1), (0, 2), … (1, 2), ….
+    Features are ordered as by scikit-learn's PolynomialFeatures: the columns, then (0, 1), (0, 2), … (1, 2),
+    …. A tile of products at a time is formed and summed.
 
     Parameters
     ----------
@@ -57,23 +56,25 @@ class Interactions(Source):
     ['gene3 × gene41']
     """
 
+    bytes_per_thread = 6e9  # forming products takes longer than reading
+
     def __init__(
         self, X: Any, names: Iterable[str] | None = None, *, main_effects: bool = True, squares: bool = False
     ) -> None:
         from banditsis.formats.opening import is_sparse, open_source  # formats import sources
 
         # All columns of some rows are read, so a sparse matrix is stored by row.
-        source = open_source(X.tocsr() if is_sparse(X) else to_memory(X) if is_on_gpu(X) else X)
-        self.base, (n, m) = source, source.shape
-        self.order = pair_sums.PairOrder.make(m, main_effects, squares)
-        self.shape = (n, int(self.order.offsets[-1]))
-        if self.shape[1] == 0:
-            raise ValueError(f"X has {m} column(s), which give no pairs: pass at least two columns.")
-        self.dtype = summing_dtype(source.dtype)
-        self.block_rows, self.chunk = source.block_rows, (source.block_rows, 1)
-        self.shuffled, self.stratum_sizes = source.shuffled, source.stratum_sizes
-        base_names = source.names if names is None else check_matrix((n, m), source.dtype, list(names))
-        self.names = pair_sums.PairNames(base_names, self.order)
+        base = open_source(X.tocsr() if is_sparse(X) else to_memory(X) if is_on_gpu(X) else X)
+        base_names = base.names if names is None else check_matrix(base.shape, base.dtype, list(names))
+        self.base, self.notes = base, base.notes
+        self.names = self.pairs = Pairs(base.shape[1], base_names, main_effects, squares)
+        self.shape, self.dtype = (base.shape[0], len(self.pairs)), summing_dtype(base.dtype)
+        if not self.pairs:
+            raise ValueError(
+                f"X has {base.shape[1]} column(s), which give no pairs: pass at least two columns."
+            )
+        self.chunk = base.block_rows, 1
+        self.shuffled, self.stratum_sizes = base.shuffled, base.stratum_sizes
         options = {"main_effects=False": not main_effects, "squares=True": squares}
         self.recipe = f"Interactions({', '.join(['X', *(text for text, given in options.items() if given)])})"
 
@@ -88,80 +89,114 @@ class Interactions(Source):
         return self.base.block_edges()
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
-        if columns is None or isinstance(columns, slice):
-            columns = np.arange(self.shape[1])[columns or slice(None)]
-        used, first, second = self.order.used_columns(columns)
-        block = np.ones((count_rows(rows), len(used) + 1), self.dtype)
-        block[:, :-1] = self._read_base(rows, used)
-        out = np.empty((len(block), len(columns)), self.dtype)
-        kernels.interactions.multiply(block, first, second, out)
-        return out
+        features = np.arange(self.shape[1])[slice(None) if columns is None else columns]
+        used, places = self._find_used(features)
+        return _multiply(self._read_lines(rows, used), *places[self.pairs.factors(features)]).T
 
-    def _read_base(self, rows: Rows, columns: Columns = None) -> Array:
-        """Some rows of some base columns, read by all threads."""
-        if columns is not None and len(columns) == self.base.shape[1]:
-            columns = None
-        n_columns = self.base.shape[1] if columns is None else len(columns)
-        block = np.empty((count_rows(rows), n_columns), self.dtype)
-        step = max(THREAD_ROWS, min(self.base.block_rows, len(block)))
+    def _find_used(self, features: Rows) -> tuple[Indices, Indices]:
+        """The base columns that features need, and the place of each base column among them."""
+        used = np.ones(self.base.shape[1] + 1, bool)
+        if count_rows(features) < self.base.shape[1]:  # otherwise choosing would take longer than reading all
+            used[:-1] = False
+            used[self.pairs.factors(as_indices(features))] = True
+        return np.flatnonzero(used[:-1]), np.cumsum(used) - 1
 
-        def fill(i: int) -> None:
-            block[i : i + step] = self.base.read(take(rows, i, i + step), columns)
+    def _read_lines(self, rows: Rows, used: Indices) -> Array:
+        """Some base columns, each contiguous in memory, and a column of ones."""
+        lines = np.ones((len(used) + 1, count_rows(rows)), self.dtype)
+        lines[:-1] = self.base.read(rows, None if len(used) == self.base.shape[1] else used).T
+        return lines
 
-        map_in_threads(fill, range(0, len(block), step))
-        return block
+    def calibrate(self, rows: Rows) -> Calibration:
+        lines = self._read_lines(pilot_rows(self, rows), np.arange(self.base.shape[1]))
 
-    def calibrate(self, rows: Rows) -> pair_sums.PairCalibration:
-        """Shift columns, and the products whose variance unshifted sums would lose, by pilot means."""
-        pilot = spread(rows, PILOT_ROWS) if self.block_rows == 1 else pilot_rows(self, rows)
-        return pair_sums.calibrate_pairs(self._read_base(pilot).astype(np.float64), self.order, self.dtype)
+        def calibrate_some(features: slice) -> Calibration:
+            block = np.ascontiguousarray(_multiply(lines, *self.pairs.factors(as_indices(features))).T)
+            return ArraySource(block).calibrate(slice(0, len(block)))
+
+        parts = map_in_threads(calibrate_some, chunks(slice(0, self.shape[1]), PRODUCTS_AT_ONCE), 8)
+        shift = np.concatenate([part.shift for part in parts])
+        return Calibration(shift, np.concatenate([part.scale for part in parts]))
 
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
     ) -> None:
+        """Read the base columns of a run of rows once, and then form and sum their products, tile by tile."""
+        features = slice(0, self.shape[1]) if columns is None else columns
+        used, places = self._find_used(features)
+        limit = max(1, MAX_BASE_CELLS // (len(used) + 1))
+        height = min(limit, max(MIN_ROWS, BASE_CELLS // (len(used) + 1)))
         for g, group in split_groups(edges):
-            some, part = take(rows, group.start, group.stop), weights.part(group)
-            self._add_group(some, columns, part, context._replace(out=context.out[g]))
+            out, stop = context.out[g : g + 1], group.start
+            for run in cut(take(rows, stop, group.stop), height, min(limit, self.chunk[0])):
+                start, stop = stop, stop + count_rows(run)
+                lines, part = self._read_lines(run, used), weights.part(slice(start, stop)).computed
+                add = partial(self._add_products, lines, places, features, part, context.calibration, out)
+                width = max(1, TILE_CELLS // lines.shape[1])
+                context.workers.run_in_order(chunks(slice(0, out.shape[2]), width), add)
+                context.tick(lines.shape[1] * out.shape[2])
 
-    def _add_group(self, rows: Rows, columns: Columns, weights: Weights, context: SumContext) -> None:
-        """Add the sums of some rows, each feature in the way that is faster."""
-        calibration, out, workers, tick = context
-        assert isinstance(calibration, pair_sums.PairCalibration)
-        by_pair = weights.n_presence > 0 or self._is_faster_by_pair(count_rows(rows), out.shape)
-        chosen = np.arange(self.shape[1]) if columns is None else columns
-        single = slice(None) if by_pair else self.order.single(columns, calibration.flat)
-        used, first, second = self.order.used_columns(chosen[single])
-        shift = calibration.shift[chosen[single]]
-        triangle = None if by_pair else pair_sums.Triangle.make(self.order, columns)
-        single_sums = out[:, single]
-        for run in self._runs(rows):
-            part = weights.part(run)
-            block = self._read_base(take(rows, run.start, run.stop), used if by_pair else None)
-            if triangle is not None:
-                products = block.astype(calibration.dtype, copy=False)
-                pair_sums.add_products(products, part, triangle, out, workers)
-                block = block[:, used]
-            if len(shift):
-                pair_sums.add_pairs(block, first, second, shift, part, single_sums, workers)
-            tick(len(block) * out.shape[1])
-        out[:, single] = single_sums
-
-    def _runs(self, rows: Rows) -> Iterator[slice]:
-        """Positions of runs of rows that fit in memory, of equal length and, if possible, of whole blocks."""
-        n, fitting = count_rows(rows), max(1, BLOCK_CELLS // self.base.shape[1])
-        height = max(fitting, min(self.base.block_rows, 8 * fitting))
-        step = max(1, -(-n // max(1, -(-n // height))))
-        for i in range(0, n, step):
-            yield slice(i, min(i + step, n))
-
-    def _is_faster_by_pair(self, n_rows: int, shape: tuple[int, ...]) -> bool:
-        """Whether summing so few features one by one is faster than multiplying all columns."""
-        n_lines, p = shape
-        by_pair, by_product = pair_sums.expected_seconds(n_rows, self.base.shape[1], p, self.dtype, n_lines)
-        return by_pair < by_product
+    def _add_products(
+        self,
+        lines: Array,
+        places: Indices,
+        features: Rows,
+        weights: Weights,
+        calibration: Calibration,
+        out: Floats,
+        some: slice,
+    ) -> None:
+        """Add the sums of the features at some positions to their columns of ``out``."""
+        chosen, n = take(features, some.start, some.stop), lines.shape[1]
+        tile = ArraySource(_multiply(lines, *places[self.pairs.factors(as_indices(chosen))]).T)
+        context = SumContext(calibration.take(chosen), out[..., some], Workers(1))
+        tile.add_sums(slice(0, n), np.array([0, n]), None, weights, context)
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        """The time of the arithmetic, which costs more than reading, expressed in bytes."""
-        seconds = min(pair_sums.expected_seconds(n_rows, self.base.shape[1], n_columns, self.dtype))
-        # Callers count scattered bytes twice, but the time does not depend on the order of rows.
-        return BYTES_PER_SECOND * seconds / (2 if scattered else 1)
+        """Bytes of the products, which are formed at the same speed wherever their rows are."""
+        # Callers count scattered bytes twice.
+        return n_rows * n_columns * self.dtype.itemsize / (2.0 if scattered else 1.0)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is reported after the sums
+def _multiply(lines: Array, first: Indices, second: Indices) -> Array:
+    """Products of lines, features × rows."""
+    out = np.empty((len(first), lines.shape[1]), lines.dtype)
+    kernels.cells.multiply_lines(lines, first, second, out)
+    return out
+
+
+class Pairs(Sequence[str]):
+    """The order of the features, and their names, which are made on demand.
+
+    ``offsets[i]`` is the first product of column i, with column ``i + lead`` as its second factor;
+    ``offsets[m]`` is the number of features.
+    """
+
+    def __init__(self, m: int, names: Sequence[str] | None, main_effects: bool, squares: bool) -> None:
+        self.base_names, self.lead = names, 0 if squares else 1
+        counts = np.arange(m, 0, -1) - self.lead
+        self.offsets = np.cumsum(np.concatenate([[m if main_effects else 0], counts]))
+
+    def factors(self, features: Indices) -> Indices:
+        """The two columns of each feature; a column itself is paired with column m, of ones."""
+        first = np.searchsorted(self.offsets, features, side="right") - 1
+        second = features - self.offsets[first] + first + self.lead
+        is_column = features < self.offsets[0]
+        return np.where(is_column, [features, np.full_like(features, len(self.offsets) - 1)], [first, second])
+
+    def __len__(self) -> int:
+        return int(self.offsets[-1])
+
+    def __getitem__(self, feature: Any) -> Any:
+        if isinstance(feature, slice):
+            return [self[k] for k in range(*feature.indices(len(self)))]
+        k = range(len(self))[feature]
+        first, second = self.factors(np.array([k]))[:, 0].tolist()
+        if k < self.offsets[0]:
+            return self._base_name(first)
+        name = self._base_name(first)
+        return f"{name}²" if first == second else f"{name} × {self._base_name(second)}"
+
+    def _base_name(self, column: int) -> str:
+        return f"x{column}" if self.base_names is None else str(self.base_names[column])
