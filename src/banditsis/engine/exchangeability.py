@@ -35,8 +35,7 @@ NUMBERS, MAX_LABELS = "fiub", 20
 PROBE_COLUMNS, PROBE_CELLS, PROBE_RUNS, PROBE_ROWS = 256, 1 << 22, 16, 512
 MAX_GROUPS, MIN_GROUPS, ROWS_PER_GROUP = 16, 4, 32
 #: In units of the median absolute deviation: about 2.7 standard deviations of normal values.
-MAX_DEVIATION = 4.0
-DEVIATION_PILOT_ROWS = 1 << 16
+MAX_DEVIATION, DEVIATION_PILOT_ROWS = 4.0, 1 << 16
 
 
 class GroupSums(NamedTuple):
@@ -70,18 +69,13 @@ def find_variation(groups: GroupSums) -> Floats:
     return np.asarray(share * (count - 1) / (len(groups.values) - 1))
 
 
-def describe_differing(source: Source, columns: Indices, groups: GroupSums) -> str | None:
-    """Name the features whose T, or the mean of T, exceeds what chance gives; None if none does."""
-    n_groups, n_rows = len(groups.values), int(groups.counts.max(axis=1).sum())
-    variation = find_variation(groups)
-    known = variation[~np.isnan(variation)]
-    if not known.size:
-        return None
-    if n_differing := int(np.count_nonzero(known > variation_bound(n_rows, n_groups, known.size))):
-        name = source.name(int(columns[np.nanargmax(variation)]))
-        others = f" and {n_differing - 1:,} other feature{'s' * (n_differing > 2)} differ"
-        return f"feature {name!r}{others if n_differing > 1 else ' differs'}"
-    return "features differ" if known.mean() > variation_bound(n_rows, n_groups, 1, sparse=False) else None
+def variation_bound(n_rows: int, n_groups: int, n_tests: int, *, sparse: bool = True) -> float:
+    """The bound that T stays below, in all tests together, if rows are assigned to groups at random."""
+    error = ERROR / n_tests
+    share = special.betainccinv((n_groups - 1) / 2, (n_rows - n_groups) / 2, error)  # of SSB in SST
+    normal = share * (n_rows - 1) / (n_groups - 1)
+    clumped = 1 - math.log(error) / math.log(n_groups) if sparse else 0.0
+    return float(max(normal, clumped))
 
 
 def group_cuts(source: Source, rows: Rows) -> Indices:
@@ -99,15 +93,6 @@ def group_cuts(source: Source, rows: Rows) -> Indices:
     return cuts
 
 
-def variation_bound(n_rows: int, n_groups: int, n_tests: int, *, sparse: bool = True) -> float:
-    """The bound that T stays below, in all tests together, if rows are assigned to groups at random."""
-    error = ERROR / n_tests
-    share = special.betainccinv((n_groups - 1) / 2, (n_rows - n_groups) / 2, error)  # of SSB in SST
-    normal = share * (n_rows - 1) / (n_groups - 1)
-    clumped = 1 - math.log(error) / math.log(n_groups) if sparse else 0.0
-    return float(max(normal, clumped))
-
-
 def warn_if_not_exchangeable(
     source: Source, y: Array, rows: Rows, row_order: str, groups: GroupSums | None
 ) -> list[str]:
@@ -115,12 +100,13 @@ def warn_if_not_exchangeable(
 
     ``y`` has all rows. Without ``groups``, the sums of the first step, some features are read again.
     """
-    if (difference := _find_difference(source, y, rows, row_order == "blocks", groups)) is None:
+    blocks = row_order == "blocks"
+    if (difference := _find_difference(source, y, rows, blocks, groups)) is None:
         return []
     message = (
         f"The rows are not in random order: {difference} more than chance allows. Screening only "
-        f"{'some blocks' if row_order == 'blocks' else 'the first rows'} can give wrong answers. Use random "
-        "row order, read all rows, or index the file once with `banditsis index`."
+        f"{'some blocks' if blocks else 'the first rows'} can give wrong answers. Use random row order, read "
+        "all rows, or index the file once with `banditsis index`."
     )
     warn_user(message)
     return [message]
@@ -139,14 +125,12 @@ def _find_difference(
         return f"the response in the first {m:,} rows differs from the rest"
     if source.shuffled:
         return None
-    everything = np.arange(p)
-    columns = everything[spread(slice(0, p), max(1, min(PROBE_COLUMNS, PROBE_CELLS // m)))]
+    columns = spread(slice(0, p), max(1, min(PROBE_COLUMNS, PROBE_CELLS // m)))
+    difference, cuts = None, group_cuts(source, rows)
     if groups is not None:
-        difference = describe_differing(source, everything, groups)
-    elif len(cuts := group_cuts(source, rows)) > 2:
-        difference = describe_differing(source, columns, add_up_groups(source.read(rows, columns), cuts))
-    else:
-        difference = None
+        difference = _describe_differing(source, np.arange(p), groups)
+    elif len(cuts) > 2:
+        difference = _describe_differing(source, columns, add_up_groups(source.read(rows, columns), cuts))
     if difference is not None:
         return f"{difference} between {'blocks' if blocks else 'groups of consecutive rows'}"
     if blocks or (size := min(m, n - m, PROBE_ROWS)) < 8:
@@ -155,9 +139,23 @@ def _find_difference(
     firsts = [np.linspace(a, b - run, size // run).astype(np.intp) for a, b in ((0, m), (m, n))]
     samples = [np.unique(some[:, None] + np.arange(run)) for some in firsts]
     block = source.read(np.concatenate(samples), columns)
-    groups = add_up_groups(block, np.array([0, len(samples[0]), len(block)]))
-    difference = describe_differing(source, columns, groups)
+    halves = add_up_groups(block, np.array([0, len(samples[0]), len(block)]))
+    difference = _describe_differing(source, columns, halves)
     return None if difference is None else f"{difference} between the first {m:,} rows and the rest"
+
+
+def _describe_differing(source: Source, columns: Indices, groups: GroupSums) -> str | None:
+    """Name the features whose T, or the mean of T, exceeds what chance gives; None if none does."""
+    n_groups, n_rows = len(groups.values), int(groups.counts.max(axis=1).sum())
+    variation = find_variation(groups)
+    known = variation[~np.isnan(variation)]
+    if not known.size:
+        return None
+    if n_differing := int(np.count_nonzero(known > variation_bound(n_rows, n_groups, known.size))):
+        name = source.name(int(columns[np.nanargmax(variation)]))
+        others = f" and {n_differing - 1:,} other feature{'s' * (n_differing > 2)} differ"
+        return f"feature {name!r}{others if n_differing > 1 else ' differs'}"
+    return "features differ" if known.mean() > variation_bound(n_rows, n_groups, 1, sparse=False) else None
 
 
 def response_views(y: Array) -> Iterator[Array]:
