@@ -65,21 +65,30 @@ def read_movielens(folder: str | Path) -> MovieLens:
             f"{directory} is not a folder: unpack GroupLens' ml-25m.zip, and give the folder that contains "
             "genome-scores.csv and ratings.csv."
         )
-    paths = {name: _find(directory, name) for name in COLUMNS}
-    movies, tags, scores, ratings = (_read(path) for path in paths.values())
-    _check_range(scores, "relevance", 0.0, 1.0, paths["genome-scores"])
-    _check_range(ratings, "rating", 0.5, 5.0, paths["ratings"])
-    movie_ids, X = _make_matrix(scores, tags["tagId"], paths["genome-scores"])
+    movies, tags, scores, ratings = (_read(directory, name) for name in COLUMNS)
+    movie_ids, row = np.unique(scores["movieId"], return_inverse=True)
+    column = pd.Index(tags["tagId"]).get_indexer(scores["tagId"])
+    X = np.full((len(movie_ids), len(tags) + 1), np.nan, np.float32)
+    X[row, column] = scores["relevance"]  # the last column is for tags that are not listed
+    bad = np.isnan(X[:, :-1]).any(axis=1) | ~np.isnan(X[:, -1])
+    if bad.any():
+        raise ValueError(
+            f"{directory} does not have one score of every tag for {np.count_nonzero(bad):,} of {len(bad):,} "
+            f"movies, such as movie {movie_ids[bad][0]}: genome-scores.csv is truncated, or genome-tags.csv "
+            "from another release; unpack both again."
+        )
+    X = X[:, :-1]
     usable = np.isin(movie_ids, movies["movieId"]) & np.isin(movie_ids, ratings["movieId"])
     if usable.sum() < 10:
         raise ValueError(
             f"{directory} has {usable.sum()} movies with tags and ratings, out of {len(movie_ids):,} in "
-            f"{paths['genome-scores'].name}: take all files from one release."
+            "genome-scores.csv: take all files from one release."
         )
-    movie_ids = movie_ids[usable]
+    # Movies are numbered by their row in X; the others follow by id.
+    order = np.concatenate([movie_ids[usable], np.setdiff1d(ratings["movieId"], movie_ids[usable])])
     numbered = Ratings(
         np.unique(ratings["userId"], return_inverse=True)[1].astype(np.int32),
-        _number_movies(ratings["movieId"].to_numpy(), movie_ids),
+        np.asarray(pd.Index(order).get_indexer(ratings["movieId"]), dtype=np.int32),
         ratings["rating"].to_numpy(),
     )
     return MovieLens(X[usable], [str(tag) for tag in tags["tag"]], numbered, "MovieLens")
@@ -90,70 +99,24 @@ def hash_data(data: MovieLens) -> str:
     return str(joblib.hash([data.X, *data.ratings, LIBMF_SETTINGS]))
 
 
-def _find(folder: Path, name: str) -> Path:
-    for suffix in (".csv", ".csv.gz"):
-        if (folder / f"{name}{suffix}").is_file():
-            return folder / f"{name}{suffix}"
-    contents = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "no files"
-    raise ValueError(
-        f"{folder} has no {name}.csv or {name}.csv.gz; it has {contents}. All of "
-        f"{', '.join(f'{n}.csv' for n in COLUMNS)} are needed, from GroupLens' ml-25m.zip (smaller releases "
-        "have no tag genome)."
-    )
-
-
-def _read(path: Path) -> pd.DataFrame:
-    """The columns needed from a file."""
-    columns = COLUMNS[path.name.split(".")[0]]
+def _read(folder: Path, name: str) -> pd.DataFrame:
+    """The columns needed from a file, which may be compressed."""
+    columns = COLUMNS[name]
+    paths = [path for path in (folder / f"{name}.csv", folder / f"{name}.csv.gz") if path.is_file()]
+    if not paths:
+        contents = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "no files"
+        raise ValueError(
+            f"{folder} has no {name}.csv or {name}.csv.gz; it has {contents}. All of "
+            f"{', '.join(f'{n}.csv' for n in COLUMNS)} are needed, from GroupLens' ml-25m.zip (smaller "
+            "releases have no tag genome)."
+        )
     try:
-        return pd.read_csv(path, usecols=list(columns), dtype=columns, keep_default_na=False)
+        return pd.read_csv(paths[0], usecols=list(columns), dtype=columns, keep_default_na=False)
     except (ValueError, OSError, EOFError) as error:
         raise ValueError(
-            f"{path} is not a file of ml-25m with the columns {', '.join(columns)} ({error}): unpack it "
+            f"{paths[0]} is not a file of ml-25m with the columns {', '.join(columns)} ({error}): unpack it "
             "again."
         ) from None
-
-
-def _check_range(frame: pd.DataFrame, column: str, low: float, high: float, path: Path) -> None:
-    invalid = ~frame[column].between(low, high).to_numpy()
-    if invalid.any():
-        row = int(np.argmax(invalid))
-        raise ValueError(
-            f"{path} has a {column} of {frame[column].iloc[row]:g} in line {row + 2:,}; it must lie in "
-            f"[{low:g}, {high:g}]."
-        )
-
-
-def _make_matrix(scores: pd.DataFrame, tag_ids: pd.Series, path: Path) -> tuple[Indices, Array]:
-    """Movie ids, and the scores as movies × tags."""
-    if len(tag_ids) == 0 or tag_ids.duplicated().any():
-        listed = (
-            f"lists tag {tag_ids[tag_ids.duplicated()].iloc[0]} twice" if len(tag_ids) else "lists no tags"
-        )
-        raise ValueError(f"{path.with_name('genome-tags.csv')} {listed}: unpack it again.")
-    column = pd.Index(tag_ids).get_indexer(scores["tagId"])
-    if (column < 0).any():
-        raise ValueError(
-            f"{path} has scores of tag {scores['tagId'].iloc[np.argmin(column)]}, which genome-tags.csv does "
-            "not list: take both files from one release."
-        )
-    movie_ids, row = np.unique(scores["movieId"], return_inverse=True)
-    X = np.full((len(movie_ids), len(tag_ids)), np.nan, np.float32)
-    X[row, column] = scores["relevance"]
-    incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
-    if incomplete.size:  # the tag genome scores all tags of a movie
-        raise ValueError(
-            f"{path} has {np.isfinite(X[incomplete[0]]).sum():,} of {len(tag_ids):,} scores of movie "
-            f"{movie_ids[incomplete[0]]}, and {incomplete.size:,} of {len(movie_ids):,} movies are "
-            "incomplete: the file is truncated; unpack it again."
-        )
-    return movie_ids.astype(np.intp), X
-
-
-def _number_movies(ids: Array, first: Indices) -> Array:
-    """Number movies: those in ``first`` by their position there, then the others by id."""
-    order = np.concatenate([first, np.setdiff1d(ids, first)])
-    return np.asarray(pd.Index(order).get_indexer(ids), dtype=np.int32)
 
 
 def factorise(ratings: Ratings, n_movies: int) -> tuple[Array, Array]:

@@ -22,30 +22,18 @@ def test_published_sizes_are_those_of_discarding_a_third():
     assert published.steps[0].n_rows == printed.steps[1].n_rows  # it starts with the second step
 
 
-def run_small(round_index):
-    """Screen a small data set. Returns the result and the features last read in the given round."""
+def test_minimum_size_is_the_model_size_before_the_first_loss():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 40))
     y = X[:, 0] + 0.1 * rng.standard_normal(400)
     result = screen(X, y, Plan.paper(400, 40, 2, alpha=1.0), random_state=0)
-    return result, np.flatnonzero(result.last_round == round_index)
-
-
-def test_minimum_size_is_the_model_size_before_the_round_of_the_loss():
-    result, lost = run_small(1)
-    before = result.rounds[1].n_features
-    assert before == 21
-    assert minimum_size(result, lost[:1]) == before
+    earlier, lost = (np.flatnonzero(result.last_round == k) for k in (0, 1))
+    assert result.rounds[1].n_features == 21
+    assert minimum_size(result, lost[:1]) == 21
     assert not selects_all(result, lost[:1])
-    # Only the first loss counts.
-    assert minimum_size(result, np.array([lost[0], result.selected[0]])) == before
-    _, earlier = run_small(0)
+    assert minimum_size(result, np.array([lost[0], result.selected[0]])) == 21
     assert minimum_size(result, np.array([lost[0], earlier[0]])) == 40
-
-
-def test_minimum_size_is_the_number_selected_if_nothing_is_lost():
-    result, _ = run_small(0)
-    assert minimum_size(result, result.selected[:1]) == 2
+    assert minimum_size(result, result.selected[:1]) == 2  # nothing is lost
     assert selects_all(result, result.selected)
 
 
