@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from banditsis.core.parallel import Workers, map_in_threads
+from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
@@ -56,6 +56,28 @@ def test_no_error_is_lost():
             workers.run_in_order(range(20), lambda k: None, fail)
         with pytest.raises(OSError, match="no more"):
             workers.run_in_order(failing_tasks(), lambda k: None)
+
+
+def test_nothing_is_started_after_an_error():
+    done = []
+
+    def job(k):
+        if k == 3:
+            raise KeyError(k)
+        done.append(k)
+
+    with Workers(3) as workers, pytest.raises(KeyError):
+        workers.run([(job, k) for k in range(200_000)])
+    assert len(done) < 199_999
+
+
+def test_thread_counts(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert count_jobs(None) == count_jobs(-1) == cores
+    assert (count_jobs(7), count_jobs(-1000)) == (7, 1)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert (count_jobs(None), count_jobs(3)) == (1, 3)
 
 
 def test_threads_are_kept():
