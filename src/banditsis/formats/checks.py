@@ -32,20 +32,15 @@ def readable(path: object, format_name: str, errors: tuple[type[Exception], ...]
     except errors as error:
         if isinstance(error, ValueError) and str(path) in str(error):  # which says what to do
             raise
-        raise damaged(path, format_name, error) from error
-
-
-def damaged(path: object, format_name: str, error: Exception) -> Exception:
-    """The error to raise if a library cannot read a file."""
-    if isinstance(error, (FileNotFoundError, PermissionError, ImportError)):
-        return error
-    reason = " ".join(str(error).split("\n")[0].split()).rstrip(". ") or type(error).__name__
-    if isinstance(error, MemoryError):  # a wrong length asks for too much, too
-        return ValueError(
-            f"{path} cannot be read: {reason}; it is damaged, or its parts do not fit in memory: write it "
-            "again, with smaller chunks or groups of rows."
-        )
-    return ValueError(f"{path} is not a valid {format_name} file: {reason}; write it again.")
+        if isinstance(error, (FileNotFoundError, PermissionError, ImportError)):
+            raise
+        reason = " ".join(str(error).split("\n")[0].split()).rstrip(". ") or type(error).__name__
+        if isinstance(error, MemoryError):  # a wrong length asks for too much, too
+            raise ValueError(
+                f"{path} cannot be read: {reason}; it is damaged, or its parts do not fit in memory: write "
+                "it again, with smaller chunks or groups of rows."
+            ) from error
+        raise ValueError(f"{path} is not a valid {format_name} file: {reason}; write it again.") from error
 
 
 def import_optional(module: str, what: str, extra: str) -> Any:

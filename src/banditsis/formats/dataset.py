@@ -173,7 +173,7 @@ class Column(NamedTuple):
 
 def find_place(text: str, data: Opened | None = None) -> Place:
     """Where a column is: in the data unless the text names a file by its extension."""
-    if _has(data, text):
+    if data is not None and data.has(text):
         return Place(None, text, text)
     head, _, column = text.rpartition(":")
     missing = None
@@ -191,17 +191,12 @@ def find_place(text: str, data: Opened | None = None) -> Place:
 
 def _find_covariates(text: str, data: Opened) -> list[Place]:
     """Where covariates are, which are separated by commas."""
-    parts = [text] if _has(data, text) else [part.strip() for part in text.split(",")]
-    place = Place(None, text, text) if all(_has(data, part) for part in parts) else find_place(text)
-    if place.file is None:
+    parts = [text] if data.has(text) else [part.strip() for part in text.split(",")]
+    file = None if all(map(data.has, parts)) else (place := find_place(text)).file
+    if file is None:
         return [Place(None, part, part) for part in parts]
     names = [EVERY] if place.column is None else map(str.strip, place.column.split(","))
-    return [Place(place.file, name, f"{place.file}:{name}") for name in names]
-
-
-def _has(data: Opened | None, name: str) -> bool:
-    """Whether the data have a column of this name."""
-    return data is not None and (name in data.side or name in data.own_names)
+    return [Place(file, name, f"{file}:{name}") for name in names]
 
 
 def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> list[list[Column]]:
@@ -213,12 +208,11 @@ def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> list[list[Co
             in_data[place.text] = data.find(place.text)
         else:
             wanted.setdefault(place.file, []).append(place.column)
-    files = {file: open_side(file, columns, data.options) for file, columns in wanted.items()}
-    columns = {file: find_side_columns(side, wanted[file], data.id_names) for file, side in files.items()}
-    data.uses_na |= any(side.uses_na for side in files.values())
-    if like := next((side.id_names for side in files.values() if side.id_names), []):
+    files = {file: open_side(file, some, data.options, data.id_names) for file, some in wanted.items()}
+    data.uses_na |= any(side.uses_na for side, _ in files.values())
+    if like := next((side.id_names for side, _ in files.values() if side.id_names), []):
         data.use_ids(like)
-    joined = {file: _join(data, side) for file, side in files.items()}
+    joined = {file: _join(data, side) for file, (side, _) in files.items()}
 
     def read(place: Place) -> Iterator[Column]:
         if place.file is None:
@@ -227,8 +221,8 @@ def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> list[list[Co
             what += f", its column {place.text}" if name != place.text else ""
             yield _make_column(name, place, data.values(name), np.arange(data.n_rows), what, what)
             return
-        side, (position, how, remark) = files[place.file], joined[place.file]
-        for name in columns[place.file][place.column]:
+        (side, columns), (position, how, remark) = files[place.file], joined[place.file]
+        for name in columns[place.column]:
             at = place if place.column != EVERY else Place(place.file, name, f"{place.file}:{name}")
             values, what = side.values(name), f"{side.where}:{name}"
             yield _make_column(name, at, values, position, what, how, side.notes.get(name, ""), remark)
@@ -248,37 +242,33 @@ def _make_column(
     return Column(name, place, values[position], known, "; ".join(filter(None, [how, *remarks])) + ".")
 
 
-# Files of targets, covariates and weights
+def open_side(
+    file: Path | str, wanted: Sequence[str | None], options: ReadOptions, ids: Sequence[str] = ()
+) -> tuple[Opened, dict[str | None, list[str]]]:
+    """Open a file of targets, covariates or weights; find the columns that are used, by what they are called.
 
-
-def open_side(file: Path | str, wanted: Sequence[str | None], options: ReadOptions) -> Opened:
-    """Open a file of targets, covariates or weights; requested names tell that a text has a header."""
+    Requested names tell that a text has a header. ``ids`` are ids if the file has columns of these names.
+    """
     if find_format(file) not in SIDE_FORMATS:
         raise ValueError(f"{file} cannot be a target: it must end in one of {', '.join(ENDINGS)}.")
-    return open_any(file, ReadOptions(na=options.na, memory_limit=options.memory_limit, wanted=tuple(wanted)))
-
-
-def find_side_columns(
-    file: Opened, wanted: Sequence[str | None], ids: Sequence[str] = ()
-) -> dict[str | None, list[str]]:
-    """The columns of a file that are used, by what the user calls them; ``ids`` are ids if it has them."""
-    columns: dict[str | None, list[str]] = {
-        name: [file.find(name)] for name in wanted if name is not None and name != EVERY
-    }
-    file.use_ids(ids)
-    left = file.left
+    limit = options.memory_limit
+    side = open_any(file, ReadOptions(na=options.na, memory_limit=limit, wanted=tuple(wanted)))
+    columns: dict[str | None, list[str]] = {}
+    columns |= {name: [side.find(name)] for name in wanted if name is not None and name != EVERY}
+    side.use_ids(ids)
+    left = [name for name in (*side.side, *side.names) if name not in {*side.taken, *side.id_names}]
     if None in wanted:
         if len(left) != 1:
             shown = ", ".join(left[:8]) + (", …" if len(left) > 8 else "")
             raise ValueError(
-                f"{file.where} has several columns: name one, as in {file.where}:column; there are {shown}."
+                f"{side.where} has several columns: name one, as in {side.where}:column; there are {shown}."
             )
         columns[None], left = left, []
     if EVERY in wanted:
         if not left:
-            raise ValueError(f"{file.where} has no covariates: all its columns are sample ids or targets.")
+            raise ValueError(f"{side.where} has no covariates: all its columns are sample ids or targets.")
         columns[EVERY] = left
-    return columns
+    return side, columns
 
 
 def _join(data: Opened, side: Opened) -> tuple[Indices, str, str]:
@@ -286,26 +276,19 @@ def _join(data: Opened, side: Opened) -> tuple[Indices, str, str]:
 
     Returns the rows (-1 if there is none), how they were found, and how many ids of the file were not used.
     """
-    if data.ids is None or side.ids is None or _both_count(data.ids, side.ids):
-        return _join_by_order(data, side)
-    position = _match_ids(data.ids, side.ids, side.where)
-    n_unused = len(side.ids) - np.count_nonzero(position >= 0)
-    remark = f"{n_unused:,} of its ids are not in the data" if n_unused else ""
-    return position, f"{side.where} was joined on sample ids", remark
-
-
-def _both_count(ids: Array, others: Array) -> bool:
-    """Whether ids are the same counts of rows, as pandas writes them by default."""
-    return np.array_equal(ids, others) and np.array_equal(ids, np.arange(len(ids)).astype(str))
-
-
-def _join_by_order(data: Opened, side: Opened) -> tuple[Indices, str, str]:
-    """Take rows in their order."""
-    path, n, what = side.where, data.n_rows, ""
-    hint = "Make sure that both are in the same order, or add a column of ids."
-    if (data.ids is None) != (side.ids is None):
+    path, n = side.where, data.n_rows
+    counts = np.arange(n).astype(str)  # pandas writes them by default: they are not ids
+    are_counts = np.array_equal(counts, data.ids) and np.array_equal(counts, side.ids)  # type: ignore[arg-type]
+    if data.ids is not None and side.ids is not None and not are_counts:
+        position = _match_ids(data.ids, side.ids, path)
+        n_unused = len(side.ids) - np.count_nonzero(position >= 0)
+        remark = f"{n_unused:,} of its ids are not in the data" if n_unused else ""
+        return position, f"{path} was joined on sample ids", remark
+    what, hint = "", "Make sure that both are in the same order, or add a column of ids."
+    if side.ids is None and data.ids is not None:
+        what = f"the data have sample ids, and {path} has none"
+    elif data.ids is None and side.ids is not None:
         what = f"{path} has sample ids, and the data have none"
-        what = what if data.ids is None else f"the data have sample ids, and {path} has none"
     elif (key := _find_key(data, side)) is not None:
         what = f"{path} and the data have a column {key!r}"
         hint = f"To join them on this column, set id_column={key!r}."
@@ -322,51 +305,44 @@ def _join_by_order(data: Opened, side: Opened) -> tuple[Indices, str, str]:
 
 def _find_key(data: Opened, side: Opened) -> str | None:
     """The first column of the data and of a file that may identify rows: its values are all different."""
-    in_file = dict(zip(lower_names(side.left), side.left, strict=True)) if side.own_names else {}
+    in_file = dict(zip(lower_names(side.own_names), side.own_names, strict=True))
     for name, lower in zip(data.own_names, lower_names(data.own_names), strict=True):
-        values = side.values(in_file[lower]) if lower in in_file else np.zeros(2)
-        is_text = values.dtype.kind not in "fiub"
-        if len(set(values.tolist())) == len(values) and (is_text or are_distinct_integers(values)):
-            return name
+        if lower in in_file:
+            values = side.values(in_file[lower])
+            may_be_key = values.dtype.kind not in "fiub" or are_distinct_integers(values)
+            if may_be_key and len(set(values.tolist())) == len(values):
+                return name
     return None
-
-
-def _first_row_number(ids: Array) -> int | None:
-    """The smallest id if ids are consecutive integers in any order."""
-    if not len(ids) or not all(str(name).isdigit() for name in ids):
-        return None
-    numbers = np.sort([int(name) for name in ids])
-    return int(numbers[0]) if (np.diff(numbers) == 1).all() else None
 
 
 def _match_ids(data_ids: Array, ids: Array, path: object) -> Indices:
     """Position of each id of the data in the ids of a file, -1 if it is not there."""
     if not any("\t" in name for name in ids):  # individuals without families
-        data_ids = np.array([str(name).rpartition("\t")[2] for name in data_ids])
-    elif not any("\t" in str(name) for name in data_ids):
-        ids = np.array([name.rpartition("\t")[2] for name in ids])
+        data_ids = np.array([name.rpartition("\t")[2] for name in data_ids.tolist()])
+    elif not any("\t" in name for name in data_ids):
+        ids = np.array([name.rpartition("\t")[2] for name in ids.tolist()])
+    firsts, examples = [], []
     for given, where in ((data_ids, "the data"), (ids, path)):
         names, counts = np.unique(given, return_counts=True)
         if (counts > 1).any():
+            repeated = names[counts > 1][0].replace("\t", " ")
             raise ValueError(
-                f"sample id {_show(names[counts > 1][0])} occurs {counts[counts > 1][0]} times in {where}: "
-                "ids must be unique to join."
+                f"sample id {repeated!r} occurs {counts[counts > 1][0]} times in {where}: ids must be unique "
+                "to join."
             )
-    first, other = _first_row_number(data_ids), _first_row_number(ids)
-    if len(ids) == len(data_ids) and {first, other} == {0, 1}:  # every row would get its neighbour's value
+        numbers = sorted(map(int, names)) if all(map(str.isdigit, names)) else [0, 0]
+        firsts.append(numbers[0] if numbers[-1] - numbers[0] == len(numbers) - 1 else None)
+        examples.append(repr(str(given[0]).replace("\t", " ")))
+    if len(ids) == len(data_ids) and set(firsts) == {0, 1}:  # every row would get its neighbour's value
         raise ValueError(
-            f"the sample ids count rows from {first} in the data and from {other} in {path}: use the same "
-            "ids on both sides, or remove them to join by row order."
+            f"the sample ids count rows from {firsts[0]} in the data and from {firsts[1]} in {path}: use the "
+            "same ids on both sides, or remove them to join by row order."
         )
     positions = {name: k for k, name in enumerate(ids.tolist())}
-    matches = np.array([positions.get(str(name), -1) for name in data_ids], dtype=np.intp)
+    matches = np.array([positions.get(name, -1) for name in data_ids.tolist()], dtype=np.intp)
     if (matches < 0).all():
         raise ValueError(
-            f"no sample id of {path} is in the data: its ids look like {_show(ids[0])}, those of the data "
-            f"like {_show(data_ids[0])}. Use the same ids, or remove them to join by row order."
+            f"no sample id of {path} is in the data: its ids look like {examples[1]}, those of the data "
+            f"like {examples[0]}. Use the same ids, or remove them to join by row order."
         )
     return matches
-
-
-def _show(name: object) -> str:
-    return repr(str(name).replace("\t", " "))

@@ -82,11 +82,9 @@ class Opened(ABC):
         """A context in which errors name the URL of a remote file instead of its copy."""
         return nullcontext() if self.copy is None else self.copy.explained()
 
-    @property
-    def left(self) -> list[str]:
-        """Columns that have no role yet."""
-        used = {*self.taken, *self.id_names}
-        return [name for name in (*self.side, *self.names) if name not in used]
+    def has(self, name: str) -> bool:
+        """Whether there is a column of this name."""
+        return name in self.side or name in self.own_names
 
     def find(self, column: str) -> str:
         """The name of a column that is given by name or 1-based number; it is then not a feature."""

@@ -96,7 +96,14 @@ class OpenedTable(Opened):
         notes = [f"skipped {what}; to use {them}: {remedies}."] if skipped else []
         if not chosen:
             raise ValueError(" ".join([f"{self.where} has no column that could be a feature.", *notes]))
-        source = self.source_type(table, *_make_features(names, chosen, levels), levels)
+        features = [
+            Feature(j, k)
+            for j in chosen
+            for k in (range(len(levels[j])) if j in levels else [None])
+            if k != 0 or len(levels[j]) != 2  # of two levels, the first is the complement of the second
+        ]
+        labels = [names[j] if k is None else f"{names[j]}={levels[j][k]}" for j, k in features]
+        source = self.source_type(table, features, labels, levels)
         source.notes = [*source.notes, *notes]
         encoded = list_some([f"{names[j]} ({count(len(found), 'level')})" for j, found in levels.items()])
         numeric = count(len(chosen) - len(levels), "numeric feature") if len(chosen) > len(levels) else ""
@@ -138,19 +145,6 @@ def list_some(items: Sequence[str]) -> str:
     """The first five of some items, and how many there are more."""
     more = f" and {len(items) - 5:,} more" if len(items) > 5 else ""
     return ", ".join(items[:5]) + more
-
-
-def _make_features(
-    names: Sequence[str], columns: Sequence[int], levels: dict[int, list[Any]]
-) -> tuple[list[Feature], list[str]]:
-    """One feature for each numeric column and for each level of the other columns, and their names."""
-    features = [
-        Feature(j, k)
-        for j in columns
-        for k in (range(len(levels[j])) if j in levels else [None])
-        if k != 0 or len(levels[j]) != 2  # of two levels, the first is the complement of the second
-    ]
-    return features, [names[j] if k is None else f"{names[j]}={levels[j][k]}" for j, k in features]
 
 
 @cache
@@ -298,10 +292,6 @@ class OpenedFrame(OpenedTable):
         self.frame, columns = frame, frame_names(frame)
         load = partial(_frame_table, frame, columns)
         super().__init__("the frame", columns, options, load, levels=_index_levels(frame, columns))
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.frame.shape[0])
 
     def _read(self, name: str) -> Array:
         if hasattr(self.frame, "iloc"):  # ordered categories are labels here, and numbers as features

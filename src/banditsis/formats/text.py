@@ -9,9 +9,8 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -20,7 +19,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.core.formatting import format_bytes
-from banditsis.formats.checks import DAMAGE, allowed_memory, damaged, readable
+from banditsis.formats.checks import DAMAGE, allowed_memory, readable
 from banditsis.formats.columns import ReadOptions, check_names, match_names
 from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TO_PARQUET
 from banditsis.formats.tables import OpenedTable, in_memory
@@ -35,7 +34,10 @@ BYTES_PER_CELL = 16
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
 #: A number that may have a currency, %, a decimal comma or thousands separators.
 LIKE_A_NUMBER = re.compile(r"[-+]?[$€£]? ?(\d[\d,]*\.?\d*|\.\d+)([eE][-+]?\d+)? ?[%$€£]?")
-MISSING = frozenset(("", "NA", "N/A", "na", "NaN", "nan", "NAN", "null", "NULL", "None", "."))
+MISSING = {
+    *("", ".", "NA", "N/A", "#NA", "#N/A", "#N/A N/A", "na", "n/a", "NaN", "-NaN", "nan", "-nan", "NAN"),
+    *("NULL", "null", "None", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+}
 MISSING_CODE = -9.0  # of PLINK
 FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 #: All control characters separate entries, except the end of a line.
@@ -55,8 +57,8 @@ class TextFile(NamedTuple):
     cells_per_byte: float
     #: a comma if numbers have decimal commas, and columns are separated by semicolons
     decimal: str
-    #: text that stands for a missing value, besides the usual codes
-    na: Sequence[str]
+    #: text that stands for a missing value
+    missing: Collection[str]
 
 
 class OpenedText(OpenedTable):
@@ -158,7 +160,7 @@ def inspect_text(path: Path, options: ReadOptions) -> TextFile:
         n_skipped=numbers[0] if has_header else n_blank,
         cells_per_byte=len(names) * len(rows) / max(1, size),
         decimal="," if has_commas else ".",
-        na=options.na,
+        missing=MISSING.union(options.na),
     )
 
 
@@ -266,22 +268,20 @@ def _decoded_lines(path: Path) -> Iterator[str]:
 @contextmanager
 def open_text(path: Path) -> Iterator[Any]:
     """Open plain or compressed text as a stream of bytes; raise if a compressed file is damaged."""
-    kind = COMPRESSIONS.get(path.suffix.lower(), "")
-    errors = (OSError, EOFError, zlib.error, lzma.LZMAError)
-    with readable(path, kind, errors) if kind else nullcontext(), OPENERS[kind](path) as file:
-        yield file
+    kind = COMPRESSIONS.get(path.suffix.lower())
+    if kind is None:
+        with open(path, "rb") as file:
+            yield file
+        return
+    with readable(path, kind, (OSError, EOFError, zlib.error, lzma.LZMAError)):
+        if kind == "zstd":
+            import pyarrow as pa
 
-
-def _open_zstd(path: Path) -> Any:
-    import pyarrow as pa
-
-    return io.BufferedReader(pa.CompressedInputStream(str(path), "zstd"))
-
-
-OPENERS: dict[str, Callable[[Path], Any]] = {
-    **{"": partial(open, mode="rb"), "gzip": gzip.open, "bzip2": bz2.open},
-    **{"xz": lzma.open, "zstd": _open_zstd},
-}
+            stream: Any = io.BufferedReader(pa.CompressedInputStream(str(path), kind))
+        else:
+            stream = {"gzip": gzip, "bzip2": bz2, "xz": lzma}[kind].open(path)
+        with stream:
+            yield stream
 
 
 def separate_by_tabs(content: bytes) -> bytes:
@@ -323,28 +323,29 @@ def _read_columns(file: TextFile, texts: Sequence[str], limit: int) -> list[Any]
     converting = arrow_csv.ConvertOptions(
         strings_can_be_null=True,
         column_types=dict.fromkeys(texts, pa.string()),
-        null_values=_null_values(file),
+        null_values=[*file.missing, " ", "\t"],
         decimal_point=file.decimal,
     )
-    try:
-        with open_text(path) as opened:
-            stream: Any = _BoundedText(file, opened, limit)
-            if not has_blanks and path.suffix.lower() not in COMPRESSIONS:
-                stream.count(path.stat().st_size)
-                stream = str(path)  # which pyarrow reads faster
-            table = arrow_csv.read_csv(stream, reading, parsing, converting)
-        if any(str(kind) == "binary" for kind in table.schema.types):  # pyarrow's type for other encodings
-            raise ValueError("it is not UTF-8 text")
-        return list(table.columns)
-    except DAMAGE as damage:
-        if str(path) in str(damage):  # which says what to do
+    with readable(path, "CSV"):
+        try:
+            with open_text(path) as opened:
+                stream: Any = _BoundedText(file, opened, limit)
+                if not has_blanks and path.suffix.lower() not in COMPRESSIONS:
+                    stream.count(path.stat().st_size)
+                    stream = str(path)  # which pyarrow reads faster
+                table = arrow_csv.read_csv(stream, reading, parsing, converting)
+            if any(
+                str(kind) == "binary" for kind in table.schema.types
+            ):  # pyarrow's type for other encodings
+                raise ValueError("it is not UTF-8 text")
+            return list(table.columns)
+        except DAMAGE as damage:
+            if str(path) not in str(damage):  # else it says what to do
+                if match := re.search(r"column #(\d+): CSV conversion error", str(damage)):
+                    _raise_mixed(file, int(match[1]))
+                for _ in read_rows(file):  # raises if a row has another length or is not UTF-8
+                    pass
             raise
-        match = re.search(r"column #(\d+): CSV conversion error", str(damage))
-        if match:
-            _raise_mixed(file, int(match[1]))
-        for _ in read_rows(file):  # raises if a row has another length or is not UTF-8
-            pass
-        raise damaged(path, "CSV", damage) from damage
 
 
 class _BoundedText:
@@ -375,18 +376,12 @@ class _BoundedText:
             )
 
 
-def _null_values(file: TextFile) -> list[str]:
-    from pyarrow import csv as arrow_csv
-
-    return sorted({*arrow_csv.ConvertOptions().null_values, *MISSING, " ", "\t", *file.na})
-
-
 def _raise_mixed(file: TextFile, column: int) -> NoReturn:
     """Raise an error that names the first text in a column of numbers."""
-    name, null_values = file.names[column], _null_values(file)
+    name = file.names[column]
     for number, cells in read_rows(file):
         cell = cells[column]
-        if not is_number(cell.replace(file.decimal, ".")) and cell not in null_values:
+        if not is_number(cell.replace(file.decimal, ".")) and cell not in file.missing:
             raise ValueError(
                 f"{file.path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; "
                 "write plain numbers with decimal points, leave the cell empty if it is missing, or drop the "
