@@ -30,43 +30,32 @@ class ReadOptions(NamedTuple):
     """How data are opened; see :func:`open_source`."""
 
     names: Sequence[str] | None = None
-    columns: Sequence[str] = ()
-    drop: Sequence[str] = ()
+    columns: Patterns = ()
+    drop: Patterns = ()
     id_column: str | None = None
-    #: the largest number of levels of a text column that is one-hot encoded
-    one_hot: int = 0
+    one_hot: bool | int = 0
     dates: str = "skip"
-    na: Sequence[str] = ()
+    na: Patterns = ()
     memory_limit: int | None = None
     #: the columns that are requested of a file of targets (None for its only column); None for data
     wanted: Sequence[str | None] | None = None
-    #: Whether columns that cannot be features raise an error; otherwise they are skipped with a note.
+    #: whether columns that cannot be features raise an error; otherwise they are skipped with a note
     strict: bool = False
 
 
 DEFAULTS = ReadOptions()
 
 
-def check_options(
-    names: Sequence[str] | None = None,
-    columns: Patterns = (),
-    drop: Patterns = (),
-    id_column: str | int | None = None,
-    one_hot: bool | int = False,
-    dates: str = "skip",
-    na: Patterns = (),
-    memory_limit: int | None = None,
-) -> ReadOptions:
-    """The parameters of :func:`open_source`, checked."""
-    return ReadOptions(
-        names=names,
-        columns=_as_tuple("columns", columns, "names, 1-based numbers or patterns of columns"),
-        drop=_as_tuple("drop", drop, "names, 1-based numbers or patterns of columns"),
-        id_column=None if id_column is None else str(id_column),
+def check_options(given: ReadOptions) -> ReadOptions:
+    """Options that a user gave, with lists instead of single texts and the number of levels to encode."""
+    one_hot, names = given.one_hot, "names, 1-based numbers or patterns of columns"
+    return given._replace(
+        columns=_as_tuple("columns", given.columns, names),
+        drop=_as_tuple("drop", given.drop, names),
+        id_column=None if given.id_column is None else str(given.id_column),
         one_hot=one_hot * MAX_LEVELS if isinstance(one_hot, bool) else check_integer("one_hot", one_hot, 0),
-        dates=check_choice("dates", dates, ("skip", "numeric")),
-        na=_as_tuple("na", na, "the text of missing values, such as '-9'"),
-        memory_limit=memory_limit,
+        dates=check_choice("dates", given.dates, ("skip", "numeric")),
+        na=_as_tuple("na", given.na, "the text of missing values, such as '-9'"),
     )
 
 

@@ -28,7 +28,7 @@ ENDINGS = tuple(extension for key in SIDE_FORMATS for extension in FORMATS[key].
 class Dataset(NamedTuple):
     """Features and what belongs to their rows, as :func:`open_data` finds it.
 
-    For an index, responses, covariates, weights and ids are in the order of the original data.
+    For an index, all but the features are in the order of the original data.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ def open_data(
     >>> data.features.names, data.target, data.covariates
     (['rs1'], array([1.7, 1.8]), {'sex': array(['f', 'm'], dtype='<U1')})
     """
-    options = check_options(names, columns, drop, id_column, one_hot, dates, na, memory_limit)
+    options = check_options(ReadOptions(names, columns, drop, id_column, one_hot, dates, na, memory_limit))
     opened = open_any(data, options)
     roles = [[find_place(text, opened) for text in _as_texts(given)] for given in (target, sample_weight)]
     roles.append([place for text in _as_texts(covariates) for place in _find_covariates(text, opened)])

@@ -30,7 +30,7 @@ def open_npy(path: Path, options: ReadOptions) -> OpenedMatrix:
         numbers = [f"{k + 1}" for k in range(matrix.shape[1])]
         names = [path.name] if matrix.shape[1] == 1 else numbers
         columns = {name: partial(np.array, matrix[:, k]) for k, name in enumerate(names)}
-        return OpenedMatrix(None, path, options, columns=columns)
+        return OpenedMatrix(None, path, options, side=columns)
     if array.ndim != 2:
         raise ValueError(f"{path} has shape {array.shape}: features have two dimensions, rows × features.")
     return OpenedMatrix(MappedSource(array), path, options)
@@ -72,7 +72,7 @@ def _open_arrays(path: Path, arrays: dict[str, Any], options: ReadOptions) -> Op
         content = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
         raise ValueError(f"it must contain one two-dimensional array, and contains {content}")
     vectors = {name: partial(np.asarray, array) for name, array in arrays.items() if array.ndim == 1}
-    return OpenedMatrix(ArraySource(matrices[0]), path, options, columns=vectors)
+    return OpenedMatrix(ArraySource(matrices[0]), path, options, side=vectors)
 
 
 def open_market(path: Path, options: ReadOptions) -> OpenedMatrix:
@@ -120,4 +120,4 @@ def open_svmlight(path: Path, options: ReadOptions) -> OpenedMatrix:
         matrix, labels = load_svmlight_file(io.BytesIO(_read_text(path, options)))
         source = SparseSource(matrix)
     others = {name: lambda: labels for name in ("label", "target", "y")}
-    return OpenedMatrix(source, f"{path}, whose target is called 'label',", options, columns=others)
+    return OpenedMatrix(source, f"{path}, whose target is called 'label',", options, side=others)

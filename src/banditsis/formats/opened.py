@@ -10,16 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from banditsis.core.arrays import Array
+from banditsis.formats import columns
 from banditsis.formats.checks import check_shape
-from banditsis.formats.columns import (
-    ReadOptions,
-    as_ids,
-    check_names,
-    choose_columns,
-    find_column,
-    find_id_columns,
-    match_names,
-)
+from banditsis.formats.columns import ReadOptions
 from banditsis.formats.paths import LocalCopy
 from banditsis.sources.base import Source
 from banditsis.sources.views import ColumnSubset
@@ -35,14 +28,10 @@ class Opened(ABC):
     reads them, and makes a source of those that are left. Columns and ids are in the user's order of rows.
     """
 
-    #: the columns that may be features, if their names are from the data
-    own_names: Sequence[str]
-    #: whether ``na`` of the options was used
-    uses_na = False
-    #: the path or URL that was opened
-    label = ""
-    #: the copy of a remote file, which the source keeps
-    copy: LocalCopy | None = None
+    own_names: Sequence[str]  #: the columns that may be features, if their names are from the data
+    uses_na = False  #: whether ``na`` of the options was used
+    label = ""  #: the path or URL that was opened
+    copy: LocalCopy | None = None  #: of a remote file, which the source keeps
 
     def __init__(
         self,
@@ -52,12 +41,10 @@ class Opened(ABC):
         own_ids: Callable[[], Array] | None = None,
     ) -> None:
         self.where, self.options, self.side = where, options, dict(side or {})
-        #: columns that are not features because they were asked for
-        self.taken = list[str]()
+        self.taken = list[str]()  #: columns that are not features because they were asked for
         #: the columns of sample ids, or what reads ids that are not a column
         self.id_names, self.own_ids = list[str](), own_ids
-        #: how columns were interpreted, if that is not obvious
-        self.notes: dict[str, str] = {}
+        self.notes: dict[str, str] = {}  #: how columns were interpreted, if that is not obvious
         if options.id_column is not None:
             self.id_names = [self.find(options.id_column)]
 
@@ -90,7 +77,7 @@ class Opened(ABC):
         """The name of a column that is given by name or 1-based number; it is then not a feature."""
         is_number = column.isdigit() and column not in self.side and len(self.names) > 0
         choices = self.names if is_number else [*self.side, *self.names]
-        name = choices[find_column(choices, column, self.where)]
+        name = choices[columns.find_column(choices, column, self.where)]
         self.taken.append(name)
         return name
 
@@ -109,7 +96,7 @@ class Opened(ABC):
     def ids(self) -> Array | None:
         """Sample ids as text, if the data have some; :meth:`use_ids` must be called before, if at all."""
         if self.id_names:
-            return as_ids([self.values(name).tolist() for name in self.id_names])
+            return columns.as_ids([self.values(name).tolist() for name in self.id_names])
         with self.explained():
             ids = None if self.own_ids is None else self.own_ids()
         if ids is not None and len(ids) != self.n_rows:
@@ -122,16 +109,20 @@ class Opened(ABC):
         """Choose the ids: columns of these names, ids of the format, or columns with a usual name."""
         if self.options.id_column is None:
             names = [*self.side, *self.own_names]
-            found = match_names(names, like, self.taken)
+            found = columns.match_names(names, like, self.taken)
             if not (found or self.id_names or self.own_ids):
-                found = find_id_columns(names, self.taken)
+                found = columns.find_id_columns(names, self.taken)
             self.id_names = found or self.id_names
 
     @cached_property
     def candidates(self) -> list[int]:
         """Positions of the columns that were chosen, and have no other role."""
         used = {*self.taken, *self.id_names} - self.side.keys()
-        return [j for j in choose_columns(self.names, self.options, self.where) if self.names[j] not in used]
+        return [
+            j
+            for j in columns.choose_columns(self.names, self.options, self.where)
+            if self.names[j] not in used
+        ]
 
     def source(self) -> Source:
         """The features: columns that were chosen, and have no other role."""
@@ -152,12 +143,7 @@ class Opened(ABC):
 
 
 class OpenedMatrix(Opened):
-    """A matrix of features, with columns of other kinds beside it.
-
-    The ``source`` has all features; None if a file has only other columns. ``ids`` reads the sample ids that
-    the format has, and ``columns`` are functions that read other columns, which take precedence over
-    features.
-    """
+    """A matrix of features, or no ``source`` if a file has only other columns; ``ids`` are of the format."""
 
     def __init__(
         self,
@@ -165,16 +151,16 @@ class OpenedMatrix(Opened):
         where: object,
         options: ReadOptions,
         ids: Callable[[], Array] | None = None,
-        columns: SideColumns | None = None,
+        side: SideColumns | None = None,
     ) -> None:
         self.shape = (0, 0) if source is None else source.shape
         if source is not None:
             check_shape(where, source.shape, options.memory_limit)
             if options.names is not None:
-                source.names = check_names(options.names, source.shape[1])
+                source.names = columns.check_names(options.names, source.shape[1])
         self._all = source
         self.own_names = (None if source is None else source.names) or ()
-        super().__init__(where, options, columns, ids)
+        super().__init__(where, options, side, ids)
 
     @cached_property
     def n_rows(self) -> int:

@@ -26,24 +26,20 @@ from banditsis.sources.memmap import MappedSource, find_memmap
 class Format(NamedTuple):
     """How files of a format are recognised, and how they are opened or what to do instead."""
 
-    #: for files that cannot be read, with an article
-    label: str
+    label: str  # of files that cannot be read, with an article
     extensions: tuple[str, ...]
-    #: pattern of the first bytes of a file, empty if there is none
-    signature: bytes = b""
-    #: ``module:function``, called as ``function(path, options)``
-    opener: str = ""
-    #: what to do with files that cannot be read
-    remedy: str = ""
+    signature: bytes = b""  # a pattern of the first bytes, if there is one
+    opener: str = ""  # ``module:function``, called as ``function(path, options)``
+    remedy: str = ""  # what to do with files that cannot be read
 
 
 #: Compressions of text, by the last suffix of a name.
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
-#: Tables of text, plain and compressed, and those of PLINK and GCTA, which begin with family and individual.
-TEXT = tuple(name + suffix for name in (".csv", ".tsv", ".txt") for suffix in ("", *COMPRESSIONS))
+#: Tables of PLINK and GCTA, which begin with family and individual.
 PLINK_TABLES = (".pheno", ".phen", ".cov", ".covar", ".qcovar", ".eigenvec")
+TEXT = tuple(name + suffix for name in (".csv", ".tsv", ".txt") for suffix in ("", *COMPRESSIONS))
+TEXT += (".dat", ".tab", ".fam", *PLINK_TABLES)
 SVMLIGHT = tuple(name + suffix for name in (".svmlight", ".svm", ".libsvm") for suffix in ("", ".gz"))
-
 _UNPACK = "unpack it, or if it is a table of text, rename it to end in .csv{}"
 _BED = "convert it, as in plink2 --{} --make-bed"
 _PANDAS = "write it as Parquet, as in pandas.read_…(FILE).to_parquet('table.parquet')"
@@ -76,7 +72,7 @@ FORMATS = {
     "svmlight": Format("svmlight", SVMLIGHT, b"", "numpy:open_svmlight"),
     "parquet": Format("Parquet", (".parquet", ".pq"), rb"PAR1", "tables:open_arrow"),
     "arrow": Format("Arrow or Feather", (".arrow", ".feather", ".ipc"), rb"ARROW1", "tables:open_arrow"),
-    "csv": Format("CSV", (*TEXT, ".dat", ".tab", ".fam", *PLINK_TABLES), b"", "text:OpenedText"),
+    "csv": Format("CSV", TEXT, b"", "text:OpenedText"),
     "zarr": Format("Zarr", (".zarr",), b"", "zarr:open_zarr"),
     "index": Format("index", (".index",), b"", "banditsis.index.reader:open_index"),
     "hdf5": Format("HDF5", (".h5", ".hdf5"), _HDF5, "hdf5:open_hdf5"),
@@ -105,25 +101,22 @@ def open_source(
     Parameters
     ----------
     data : array-like of shape (n, p), frame, AnnData, path or URL, Arrow stream, or Source
-        Arrays are not copied. A source is returned as it is. A stream, such as the result of a query
-        (``duckdb.sql("SELECT …")``), is read into memory once. A list of :doc:`indexes </indexes>` of the
-        same features is opened as one. Responses for an index are in the order of the original data.
+        Arrays are not copied. A stream, such as ``duckdb.sql("SELECT …")``, is read into memory once. A list
+        of :doc:`indexes </indexes>` of the same features is opened as one.
     names : sequence of str, optional
         Names of all columns; by default those of the data, or x0, x1, ….
     columns, drop : str or sequence of str
-        The features to use, or not to use: names, 1-based numbers, or patterns such as ``"snp_*"``. All by
-        default.
+        The features to use, or not to use: names, 1-based numbers, or patterns such as ``"snp_*"``.
     id_column : str, optional
         The column of sample ids, on which other files are joined; not a feature.
     one_hot : bool or int
-        Whether to one-hot encode columns of text and categories; by default they are skipped with a note. An
-        integer is the largest number of levels of a column that is encoded, by default 10,000. Two levels
-        become one feature, the indicator of the second, and more become one each.
+        Whether to one-hot encode columns of text and categories with at most so many levels (10,000 if
+        True); otherwise they are skipped with a note. Two levels become the indicator of the second.
     dates : {"skip", "numeric"}
         Whether columns of dates and times are skipped with a note, or used as numbers.
     na : str or sequence of str
-        Text that stands for a missing value in CSV files and targets of text, besides the usual "NA", "nan",
-        "null" and "": ``na="-9"`` matches the cell ``-9`` and not ``-9.0``.
+        Text that stands for a missing value in tables of text, besides the usual codes: ``na="-9"`` matches
+        the cell ``-9`` and not ``-9.0``.
     memory_limit : int, optional
         Bytes that may be used for data that must be held in memory.
 
@@ -142,7 +135,7 @@ def open_source(
     >>> source.shape, source.name(2)
     ((5, 3), 'x2')
     """
-    options = check_options(names, columns, drop, id_column, one_hot, dates, na, memory_limit)
+    options = check_options(ReadOptions(names, columns, drop, id_column, one_hot, dates, na, memory_limit))
     return open_any(data, options).source()
 
 
@@ -274,7 +267,13 @@ def find_format(path: str | os.PathLike[str]) -> str:
         raise FileNotFoundError(f"{path} does not exist: check the name and the folder.")
     if path.is_dir():
         return _folder_format(path)
-    named, content = _match_name(path), _match_content(path)
+    check_is_file(path)
+    with open(path, "rb") as file:
+        head = file.read(32)
+    if not head:
+        raise ValueError(f"{path} is empty.")
+    matching = (k for k, f in FORMATS.items() if f.signature and re.match(f.signature, head, re.DOTALL))
+    named, content = _match_name(path), next(matching, None)  # None for text and unknown formats
     if named is None:
         return _readable(path, content)
     expected = FORMATS[COMPRESSIONS.get(path.suffix.lower(), _readable(path, named))]
@@ -304,17 +303,6 @@ def _match_name(path: Path) -> str | None:
     name = path.name.lower()
     found = {e: key for key, f in FORMATS.items() for e in f.extensions if name.endswith(e)}
     return found[max(found, key=len)] if found else None
-
-
-def _match_content(path: Path) -> str | None:
-    """The format that the first bytes of a file are in; None for text and unknown formats."""
-    check_is_file(path)
-    with open(path, "rb") as file:
-        head = file.read(32)
-    if not head:
-        raise ValueError(f"{path} is empty.")
-    found = (k for k, f in FORMATS.items() if f.signature and re.match(f.signature, head, re.DOTALL))
-    return next(found, None)
 
 
 def _folder_format(path: Path) -> str:

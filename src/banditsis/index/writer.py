@@ -110,7 +110,7 @@ def build_index(
     destination = Path(destination)
     existing = IndexSource(destination) if append else None
     seed = resolve_seed(np.random.default_rng() if random_state is None else random_state)
-    options = check_options(**reading, memory_limit=memory)
+    options = check_options(ReadOptions(**reading, memory_limit=memory))
     with _new_folder(data, destination, existing, force) as folder:
         given = existing.target if existing is not None and target is None else target
         source, label, by_row = _open(data, given, options)
