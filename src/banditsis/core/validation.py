@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Indices, Rows, count_rows, is_masked, take
+from banditsis.core.arrays import Array, Columns, Rows, count_rows, is_masked, take
 from banditsis.core.formatting import count, were
 from banditsis.core.parallel import map_in_threads
 
@@ -223,13 +223,6 @@ class Responses(NamedTuple):
 
     def known(self, k: int) -> Array:
         return ~find_missing(self.values[:, k])
-
-    def take(self, rows: Indices | None, members: Sequence[int]) -> Array:
-        """Some of the responses, in the rows in which they are known; None stands for all rows."""
-        if rows is None:
-            return self.values if len(members) == self.values.shape[1] else self.values[:, members]
-        values = self.values[rows][:, members]
-        return values.astype(str) if values.dtype.kind == "O" else values
 
 
 def response_names(y: Any) -> list[str]:

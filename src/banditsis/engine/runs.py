@@ -12,7 +12,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, Rows, count_rows
 from banditsis.core.formatting import to_single_line
-from banditsis.core.validation import MIN_ROWS, Responses, describe_unknown
+from banditsis.core.validation import MIN_ROWS, Responses, describe_unknown, find_missing
 from banditsis.engine.design import PlanLike, choose_design
 from banditsis.engine.sampling import Strata
 from banditsis.plans import BY_BITS, Plan, SamplingDesign, change_rows
@@ -247,8 +247,8 @@ def _group_responses(
         n_responses = responses.values.shape[1] // n_columns
         return [(list(range(n_responses)), None if known is None else np.flatnonzero(known))]
     groups: dict[bytes, tuple[list[int], Indices]] = {}
-    for k in range(responses.values.shape[1]):
-        rows = responses.known(k) if known is None else responses.known(k) & known
+    for k, is_known in enumerate(~find_missing(responses.values).T):
+        rows = is_known if known is None else is_known & known
         groups.setdefault(np.packbits(rows).tobytes(), ([], np.flatnonzero(rows)))[0].append(k)
     return list(groups.values())
 
@@ -263,35 +263,31 @@ def _make_run(
     settings: Settings,
 ) -> Run:
     """The run of responses that are known in the same rows."""
-    notes = [*source.notes, *given.notes]
-    values = responses.take(rows, members) if settings.statistic.n_columns == 1 else responses.values
-    covariates, weights, by = given.covariates, given.sample_weight, given.by
+    notes, values, n_columns = [*source.notes, *given.notes], responses.values, settings.statistic.n_columns
     if rows is not None:
         if len(rows) < MIN_ROWS:
             raise ValueError(
                 f"the response and all covariates are known in {len(rows)} rows, but screening needs at "
                 f"least {MIN_ROWS}: omit the covariates that are mostly missing."
             )
-        n_unknown = (len(responses.values) if given.rows is None else int(given.rows.sum())) - len(rows)
+        n_unknown = (len(values) if given.rows is None else int(given.rows.sum())) - len(rows)
         notes = [describe_unknown(n_unknown)] * (n_unknown > 0) + notes
         source = take_original_rows(source, rows)
-        values = values if settings.statistic.n_columns == 1 else values[rows]
-        parts = covariates, weights, by
-        covariates, weights, by = (part if part is None else part[rows] for part in parts)
-    if (order := source.original_rows) is not None:  # from here on, everything is in the stored order
-        values = values[order]
-        covariates, weights, by = (
-            part if part is None else part[order] for part in (covariates, weights, by)
-        )
-    if responses.values.shape[1] > settings.statistic.n_columns:
-        for k in np.flatnonzero(
-            (values[:1000] == values[0]).all(axis=0)
-        ).tolist():  # most responses vary there
-            if (values[:, k] == values[0, k]).all():
-                raise ValueError(
-                    f"the response (column {members[k]}) is constant, {show(values[0, k])}, in all "
-                    f"{len(values):,} rows, and features cannot be ranked by it: omit this column."
-                )
+    order = source.original_rows  # from here on, everything is in the stored order
+    index = rows if order is None else order if rows is None else rows[order]
+    several = values.shape[1] > n_columns
+    values = values if n_columns * len(members) == values.shape[1] else values[:, members]
+    picked: list[Any] = [values, given.covariates, given.sample_weight, given.by]
+    if index is not None:
+        picked = [part if part is None else part[index] for part in picked]
+    values, covariates, weights, by = picked
+    values = values.astype(str) if values.dtype.kind == "O" else values
+    for k in np.flatnonzero((values[:1000] == values[0]).all(axis=0)).tolist() if several else ():
+        if (values[:, k] == values[0, k]).all():  # most responses vary in the first rows
+            raise ValueError(
+                f"the response (column {members[k]}) is constant, {show(values[0, k])}, in all "
+                f"{len(values):,} rows, and features cannot be ranked by it: omit this column."
+            )
     statistic = settings.statistic.bind(values, settings.missing == "pairwise")
     basis = None if covariates is None else find_basis(covariates, source.dtype)
     notes += statistic.notes if basis is None else basis.notes
