@@ -59,8 +59,17 @@ def _search(
     def find_floors(points: Floats) -> Floats:
         return _find_floors(points, sizes, curve)
 
+    def best_start(rounds: int) -> tuple[float, tuple[float, ...]]:
+        """The best point of a grid: rows, and shares of the reduction, that grow by constant factors."""
+        starts = [
+            (*[math.log(growth)] * (rounds - 1), *(k * math.log(tilt) for k in range(rounds)))
+            for growth in GROWTHS
+            for tilt in TILTS
+        ]
+        return min(zip(find_floors(np.array(starts)).tolist(), starts, strict=True))
+
     max_rounds, n_refined = (MAX_REREADING_ROUNDS, 1) if rereads else (MAX_ROUNDS, REFINED)
-    best = sorted(_best_start(rounds, find_floors) for rounds in range(1, max_rounds + 1))
+    best = sorted(best_start(rounds) for rounds in range(1, max_rounds + 1))
     refined = [_refine(np.array(x), value, find_floors) for value, x in best[:n_refined]]
     _, x = min(refined, key=lambda found: found[0])
     return tuple(_to_integers(x, sizes))
@@ -109,16 +118,6 @@ def _lay_out(points: Floats, sizes: Sizes) -> tuple[Floats, Floats]:
         wanted = (sizes.cells - certain) / np.where(cost > 0.0, cost, math.inf)
         scale = np.maximum(scale, wanted[:, None])
     return np.maximum(np.minimum(rows * scale, sizes.n), 1.0), left
-
-
-def _best_start(rounds: int, find_floors: FindFloors) -> tuple[float, tuple[float, ...]]:
-    """The best point of a grid: rows, and shares of the reduction, that grow by constant factors."""
-    starts = [
-        (*[math.log(growth)] * (rounds - 1), *(k * math.log(tilt) for k in range(rounds)))
-        for growth in GROWTHS
-        for tilt in TILTS
-    ]
-    return min(zip(find_floors(np.array(starts)).tolist(), starts, strict=True))
 
 
 def _refine(x: Floats, value: float, find_floors: FindFloors) -> tuple[float, Floats]:

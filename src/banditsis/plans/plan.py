@@ -33,7 +33,8 @@ class Plan:
     """A list of steps for screening ``n_features`` features over ``n_rows`` rows.
 
     Plans are plain data: they print as a table, compare by value and know their cost. Sure independence
-    screening, for example, is the single step ``(n, d)``.
+    screening, for example, is the single step ``(n, d)``. Methods make the plans for n rows and p features
+    that keep d of them.
 
     Parameters
     ----------
@@ -140,16 +141,8 @@ class Plan:
 
         .. math:: n_l = t(n, α / 1.1^{l-1}), \quad t(n, a) = \frac{n (a^2 + 1)}{a^2 \sqrt n + 1},
 
-        rounded up, and the round drops ``ceil(discard · (m - d))`` of the m remaining features.
-
-        Parameters
-        ----------
-        n, p, d : int
-            Rows, features, and features to keep. With d ≥ p all rows are read.
-        alpha : float
-            Smaller values read more rows; the paper recommends 0.5 to 1.1.
-        discard : float
-            Share of the surplus features dropped in each round, in (0, 1].
+        rounded up, and the round drops ``ceil(discard · (m - d))`` of the m remaining features. A smaller α
+        reads more rows; the paper recommends 0.5 to 1.1. With d ≥ p all rows are read.
 
         References
         ----------
@@ -190,13 +183,11 @@ class Plan:
 
         Parameters
         ----------
-        n, p, d : int
-            Rows, features, and features to keep.
+        n, p, d, rereads, design
+            As in :class:`Plan`; rows that are read again are paid from the budget.
         budget : float or int
             Maximum number of cells to read: a float is a fraction of all n × p cells, in (0, 1]; an int is a
             number of cells. At least 4 rows of every feature are needed.
-        rereads, design
-            As in :class:`Plan`; rows that are read again are paid from the budget.
         pvalues : bool
             Whether the budget includes all n rows of the selected features, as a run with ``pvalues=True``
             reads them at the end.
@@ -232,28 +223,18 @@ class Plan:
         *,
         design: SamplingDesign | None = None,
     ) -> Plan:
-        r"""Keep every feature with \|r\| ≥ ``min_correlation`` over all rows, with a given probability.
+        r"""Keep every feature with \|r\| ≥ ``min_correlation`` over all rows, with the probability c given.
 
         Features are dropped by evidence, if ``artanh|r| + z·se < artanh(min_correlation)``. Round l loses one
         of the p features with probability at most
 
         .. math:: \frac{1 - c}{p \, l (l + 1)}, \quad \sum_l \frac{1}{l (l + 1)} = 1,
 
-        so all rounds and features together stay below 1 - c, however many rounds there are. The number of
-        rows does not depend on n unless features lie close to the minimum; at worst all rows are read. A
-        feature is not covered if it looks ordinary in the rows read, but its correlation rests on others
-        whose responses are ordinary, at most 6 standard deviations from the mean.
-
-        Parameters
-        ----------
-        n, p, d : int
-            Rows, features, and features to keep, the best of those that pass; d = None keeps all that pass.
-        min_correlation : float
-            In (0, 1).
-        confidence : float
-            Probability c that no feature at or above the minimum is lost, in (0, 1).
-        design : SamplingDesign, optional
-            As in :class:`Plan`.
+        where c is the ``confidence``. So all rounds and features together stay below 1 - c, however many
+        rounds there are. The best d of the features that pass are kept, or all of them if d is None. The
+        number of rows does not depend on n unless features lie close to the minimum; at worst all rows are
+        read. A feature is not covered if it looks ordinary in the rows read, but its correlation rests on
+        others whose responses are ordinary, at most 6 standard deviations from the mean.
 
         Examples
         --------
@@ -316,18 +297,11 @@ class Plan:
     ) -> float:
         """The expected detection floor, before any data are read.
 
+        A feature at the floor is kept with probability ``confidence``; if ``simultaneous``, all features are.
         The cutoffs are assumed to be those that independent features without signal will set. See
         :meth:`ScreeningResult.detection_floor` for the floor of a run, which knows the cutoffs.
-
-        Parameters
-        ----------
-        confidence : float
-            Probability that a feature at the floor is kept, in (0, 1).
-        simultaneous : bool
-            Whether the probability is for all features together.
-        variance_inflation : float
-            How much more correlations vary than for normal data, such as 3 for Student's t with 5 degrees of
-            freedom.
+        ``variance_inflation`` is how much more correlations vary than for normal data, such as 3 for
+        Student's t with 5 degrees of freedom.
 
         Examples
         --------
