@@ -16,7 +16,7 @@ import zarr
 from banditsis.formats.columns import DEFAULTS, ReadOptions
 from banditsis.formats.hdf5 import open_hdf5
 from banditsis.formats.opening import open_any
-from banditsis.formats.zarr import ZarrSource, open_zarr
+from banditsis.formats.zarr import ZarrSource, ZarrStore, open_zarr
 
 _folder = tempfile.TemporaryDirectory()
 atexit.register(_folder.cleanup)
@@ -77,7 +77,7 @@ def write_zarr(X, names, name="data.zarr", **options):
 def zarr_in_memory(X, names):
     array = zarr.create_array({}, shape=X.shape, dtype=X.dtype, chunks=(64, 5))
     array[:] = X
-    return ZarrSource(array, names)
+    return ZarrSource(ZarrStore("memory", None, None), array, names)
 
 
 def write_hdf5(X, names, **options):

@@ -335,10 +335,10 @@ def test_flipped_bits_in_gzip(ending):
 
 MATRIX = b"%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n"
 ENDS = {
-    b"4\0\n": "it contains zero bytes",
-    b"4\0": "it contains zero bytes",
-    b"4E": "it ends in '4E', which is not a number",
-    b"4 x": "it ends in 'x', which is not a number",
+    b"4\0\n": r"'4\x00'",
+    b"4\0": r"'4\x00'",
+    b"4E": "'4E'",
+    b"4 x": "'x'",
 }
 
 
@@ -346,7 +346,8 @@ ENDS = {
 def test_matrix_market_that_ends_within_a_number(end):
     path = files.new_path("data.mtx")
     path.write_bytes(MATRIX + end)
-    assert message_of(path) == f"{path} is not a valid Matrix Market file: {ENDS[end]}; write it again."
+    reason = f"it contains zero bytes, or ends in {ENDS[end]}, which is not a number"
+    assert message_of(path) == f"{path} is not a valid Matrix Market file: {reason}; write it again."
 
 
 @pytest.mark.parametrize("position", [str(10**30), "four"])
@@ -369,33 +370,6 @@ def test_plink_with_an_entry_in_the_wrong_line(ending):
     assert f"{table} is not a valid PLINK file: CSV parse error: Expected 6 columns, got 5" in message_of(
         path
     )
-
-
-def warning_of(path):
-    with pytest.warns(UserWarning, match="cells read as 0") as caught:
-        source = open_source(path)
-    assert (source.read(slice(200, 300), slice(0, 3)) == 0).all()
-    return str(caught[0].message)
-
-
-def test_chunks_that_were_never_written():
-    path = files.write_zarr(X, NAMES, chunks=(100, 3))
-    (path / "c" / "2" / "0").unlink()
-    assert f"{path}: 1 chunks were never written" in warning_of(path)
-    path = files.new_path("data.h5")
-    with h5py.File(path, "w") as file:
-        data = file.create_dataset("X", (400, 6), "f8", chunks=(100, 3))
-        data[:100] = X[:100]
-    assert f"{path}:/X: 6 chunks were never written" in warning_of(path)
-    with h5py.File(path, "w") as file:
-        file.create_dataset("X", (400, 6), "f8")
-    assert f"{path}:/X: 1 chunks were never written" in warning_of(path)
-    path = WRITERS["sparse AnnData"](X, NAMES)
-    with h5py.File(path, "a") as file:
-        n = len(file["X/data"])
-        del file["X/data"]
-        file.create_dataset("X/data", (n,), "f8", chunks=(40,))
-    assert f"{path}:/X/data: 60 chunks were never written" in warning_of(path)
 
 
 def test_hdf5_with_cells_in_other_files():
@@ -638,6 +612,5 @@ def test_hdf5_chunks_of_another_size_raise(n_bytes, compression):
 
 
 def test_a_chunk_that_was_never_written_has_the_fill_value():
-    with pytest.warns(UserWarning, match="1 chunks were never written; their cells read as 7"):
-        source = open_source(write_chunked(None, fillvalue=7.0))
+    source = open_source(write_chunked(None, fillvalue=7.0))
     np.testing.assert_array_equal(source.read(slice(0, 100), None)[:, 0], np.repeat([7.0, 1.0], 50))

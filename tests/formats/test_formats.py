@@ -18,7 +18,6 @@ from bed_reader import to_bed
 import files
 from banditsis import Plan, open_data, open_source, screen
 from banditsis.formats.tables import CELLS_AT_ONCE
-from banditsis.formats.zarr import ZarrSource
 from banditsis.sources.array import ArraySource
 from files import open_file
 
@@ -239,7 +238,7 @@ ZARRS = {
 @pytest.mark.parametrize("kind", ZARRS)
 def test_zarr_codecs(kind):
     path = files.write_zarr(X, NAMES, chunks=(40, 4), **ZARRS[kind])
-    source = ZarrSource(zarr.open_array(str(path), mode="r"))
+    source = open_source(path)
     rows, columns = np.array([1, 2, 39, 40, 79, 89]), np.array([0, 2, 5])
     np.testing.assert_array_equal(source.read(rows, columns), X[np.ix_(rows, columns)])
     np.testing.assert_array_equal(source.read(slice(3, 88), slice(1, 6)), X[3:88, 1:6])

@@ -93,7 +93,6 @@ HUGE = {
 
 
 @pytest.mark.parametrize("kind", HUGE)
-@pytest.mark.filterwarnings("ignore:.* were never written")
 def test_declared_sizes_are_checked_against_the_memory_limit(kind):
     with pytest.raises(ValueError, match=r"bytes are more than the limit") as caught:
         read(HUGE[kind]())

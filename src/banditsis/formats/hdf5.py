@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -36,7 +35,10 @@ class Hdf5Source(BlockSource):
         self.shape, self.dtype = dataset.shape, np.dtype(dataset.dtype).newbyteorder("=")
         self.chunk = dataset.chunks or (max(1, MIN_TILE // self.shape[1]), self.shape[1])
         self.cells_at_once = max(MIN_TILE, self.chunk[0] * self.chunk[1])
-        self._filters = _find_filters(dataset)
+        plist = dataset.id.get_create_plist()
+        codes = tuple(int(plist.get_filter(k)[0]) for k in range(plist.get_nfilters()))
+        known = dataset.chunks is not None and set(codes) <= {DEFLATE, SHUFFLE} and self.dtype.kind in "fiu"
+        self._filters = codes if known else None  # if only the HDF5 library can decode chunks
         self._chunk_bytes = self.chunk[0] * self.chunk[1] * self.dtype.itemsize
         pairs = zip(self.shape, self.chunk, strict=True)
         self._edges = [np.arange(0, length + size, size) for length, size in pairs]
@@ -65,20 +67,16 @@ class Hdf5Source(BlockSource):
                 if stored.byte_offset is not None:  # else it was never written
                     if stored.filter_mask == (1 << len(self._filters)) - 1:  # no filter was applied
                         self._check_size(stored.size)
-                    skipped, data = dataset.id.read_direct_chunk((top, left))
-                    return self._decode(data, skipped)  # outside the lock of the library
+                    return self._decode(*dataset.id.read_direct_chunk((top, left)))  # in threads
             return np.asarray(dataset[top : top + height, left : left + width])
 
-    def _decode(self, data: Any, skipped: int) -> Array:
+    def _decode(self, skipped: int, data: Any) -> Array:
         """Undo the filters, last one first; bit k of ``skipped`` is set if filter k was not applied."""
         for k, code in reversed(list(enumerate(self._filters or ()))):
-            if skipped >> k & 1:
-                continue
-            if code == DEFLATE:
+            if not skipped >> k & 1 and code == DEFLATE:
                 data = zlib.decompressobj().decompress(data, self._chunk_bytes + 1)
-            else:  # shuffled: the first bytes of all values, then the second bytes, …
-                planes = np.frombuffer(data, np.uint8).reshape(self.dtype.itemsize, -1)
-                data = np.ascontiguousarray(planes.T)
+            elif not skipped >> k & 1:  # shuffled: the first bytes of all values, then the second bytes, …
+                data = np.ascontiguousarray(np.frombuffer(data, np.uint8).reshape(self.dtype.itemsize, -1).T)
         self._check_size(memoryview(data).nbytes)
         return np.frombuffer(data, self.dataset.dtype).reshape(self.chunk)
 
@@ -86,14 +84,6 @@ class Hdf5Source(BlockSource):
         """Raise if a chunk has another size than its shape has: the library would write beyond its memory."""
         if n_bytes != self._chunk_bytes:
             raise ValueError(f"a chunk has {n_bytes:,} bytes instead of {self._chunk_bytes:,}")
-
-
-def _find_filters(dataset: Any) -> tuple[int, ...] | None:
-    """The filters of a dataset; None if only the HDF5 library can decode it."""
-    plist = dataset.id.get_create_plist()
-    codes = tuple(int(plist.get_filter(k)[0]) for k in range(plist.get_nfilters()))
-    known = dataset.chunks is not None and set(codes) <= {DEFLATE, SHUFFLE}
-    return codes if known and np.dtype(dataset.dtype).kind in "fiu" else None
 
 
 class Hdf5Store(Store):
@@ -116,12 +106,12 @@ class Hdf5Store(Store):
     def arrays(self, group: Any) -> dict[str, Any]:
         """Datasets directly in a group, or below it if there are none, by path."""
         datasets = {name: node for name, node in group.items() if hasattr(node, "dtype")}
-        if datasets:
-            return datasets
-        names: list[str] = []
-        group.visit_links(names.append)
-        nodes = {name: group.get(name) for name in names if name.count("/") < MAX_DEPTH}
-        return {name: node for name, node in nodes.items() if hasattr(node, "dtype")}
+        if not datasets:
+            names: list[str] = []
+            group.visit_links(names.append)
+            nodes = {name: group.get(name) for name in names if name.count("/") < MAX_DEPTH}
+            datasets = {name: node for name, node in nodes.items() if hasattr(node, "dtype")}
+        return datasets
 
     def prepare(self, array: Any) -> Any:
         """A memory map of a dataset if it is neither chunked nor compressed, or the dataset itself."""
@@ -132,15 +122,8 @@ class Hdf5Store(Store):
         dtype, start = np.dtype(array.dtype), array.id.get_offset()
         if start is None or array.chunks or dtype.kind not in "fiu" or not dtype.isnative:
             return array
-        if Path(array.file.filename).stat().st_size < start + array.size * dtype.itemsize:
-            return array
-        return np.memmap(array.file.filename, dtype, "r", start, array.shape)
-
-    def count_missing(self, array: Any) -> int:
-        if not array.chunks:
-            return int(array.size > 0 and array.id.get_storage_size() == 0)
-        n_chunks = math.prod(-(-n // size) for n, size in zip(array.shape, array.chunks, strict=True))
-        return int(n_chunks - array.id.get_num_chunks())
+        is_whole = Path(array.file.filename).stat().st_size >= start + array.size * dtype.itemsize
+        return np.memmap(array.file.filename, dtype, "r", start, array.shape) if is_whole else array
 
     def make_source(self, cells: Any, names: Sequence[str] | None) -> Source:
         return MappedSource(cells, names) if isinstance(cells, np.memmap) else Hdf5Source(self, cells, names)
@@ -159,7 +142,11 @@ def open_hdf5(path: Path, options: ReadOptions) -> OpenedMatrix:
     store = Hdf5Store(outer, None, options.memory_limit)
     with store.readable():
         store.root = h5py.File(outer, "r")
-        _check_links(outer, store.root, h5py.h5l.TYPE_EXTERNAL)
+        external = h5py.h5l.TYPE_EXTERNAL  # a link to another file, which may be any of this machine
+        links = store.root.id.links
+        found = links.visit(lambda name, link: name if link.type == external else None, info=True)
+        if found is not None:
+            raise ValueError(f"{outer} has {found.decode()} in another file: write all datasets to one file.")
         if str(outer).lower().endswith(".h5ad"):
             return open_anndata(store, inner or "X", options)
         if any("pandas_type" in node.attrs for node in store.root.values()):
@@ -168,14 +155,3 @@ def open_hdf5(path: Path, options: ReadOptions) -> OpenedMatrix:
                 "and pass the frame, or save the frame as Parquet."
             )
         return open_matrix(store, path, inner, options)
-
-
-def _check_links(path: object, file: Any, external: int) -> None:
-    """Raise if a file has links to other files, which may be any file of this machine."""
-
-    def find(name: bytes, link: Any) -> bytes | None:
-        return name if link.type == external else None
-
-    found = file.id.links.visit(find, info=True)
-    if found:
-        raise ValueError(f"{path} has {found.decode()} in another file: write all datasets to one file.")

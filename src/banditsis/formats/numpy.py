@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 from functools import partial
 from pathlib import Path
-from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
 
-from banditsis.core.arrays import Array
 from banditsis.formats.checks import check_memory, check_shape, readable
 from banditsis.formats.columns import ReadOptions
 from banditsis.formats.opened import OpenedMatrix
-from banditsis.formats.text import open_text
+from banditsis.formats.text import is_number, open_text
 from banditsis.sources.array import ArraySource
 from banditsis.sources.memmap import MappedSource
 from banditsis.sources.sparse import SparseSource
@@ -24,7 +22,14 @@ BYTES_PER_CHARACTER = 4  # of a text and the numbers in it
 
 def open_npy(path: Path, options: ReadOptions) -> OpenedMatrix:
     """Map a ``.npy`` file into memory: features, or targets, which may be a vector."""
-    array = load_npy(path)
+    with readable(path, "NumPy"):
+        array: np.memmap = np.load(path, mmap_mode="r")
+    if array.dtype.names is not None:
+        fields = ", ".join(array.dtype.names[:5])
+        raise TypeError(f"{path} holds records ({fields}): save its fields as the columns of one matrix.")
+    size, expected = path.stat().st_size, array.offset + array.nbytes
+    if size != expected:
+        raise ValueError(f"{path} has {size:,} bytes, and its header declares {expected:,}: save it again.")
     if options.wanted is not None and array.ndim in (1, 2) and array.size > 0:
         matrix = array.reshape(len(array), -1)
         numbers = [f"{k + 1}" for k in range(matrix.shape[1])]
@@ -36,43 +41,25 @@ def open_npy(path: Path, options: ReadOptions) -> OpenedMatrix:
     return OpenedMatrix(MappedSource(array), path, options)
 
 
-def load_npy(path: Path) -> Array:
-    """Map an array of numbers into memory."""
-    with readable(path, "NumPy"):
-        array: np.memmap = np.load(path, mmap_mode="r")
-    if array.dtype.names is not None:
-        fields = ", ".join(array.dtype.names[:5])
-        raise TypeError(f"{path} holds records ({fields}): save its fields as the columns of one matrix.")
-    size, expected = path.stat().st_size, array.offset + array.nbytes
-    if size != expected:
-        raise ValueError(f"{path} has {size:,} bytes, and its header declares {expected:,}: save it again.")
-    return array
-
-
 def open_npz(path: Path, options: ReadOptions) -> OpenedMatrix:
-    """Read a sparse or dense matrix; the target is a column, or a one-dimensional array of the same file."""
+    """Read a sparse matrix, or a dense one, next to which one-dimensional arrays are columns."""
     from scipy.sparse import load_npz
 
     with readable(path, ".npz"), ZipFile(path) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
     check_memory(path, size, options.memory_limit)
     with readable(path, ".npz"), np.load(path) as archive:
-        if not {"format", "shape", "data"} <= set(archive.files):
-            return _open_arrays(path, {name: archive[name] for name in archive.files}, options)
-        n, p = (int(length) for length in archive["shape"])
-    check_shape(path, (n, p), options.memory_limit)
-    with readable(path, ".npz"):
-        return OpenedMatrix(SparseSource(load_npz(path)), path, options)
-
-
-def _open_arrays(path: Path, arrays: dict[str, Any], options: ReadOptions) -> OpenedMatrix:
-    """The two-dimensional array of a file, and the vectors beside it."""
-    matrices = [array for array in arrays.values() if array.ndim == 2]
-    if len(matrices) != 1:
-        content = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
-        raise ValueError(f"it must contain one two-dimensional array, and contains {content}")
-    vectors = {name: partial(np.asarray, array) for name, array in arrays.items() if array.ndim == 1}
-    return OpenedMatrix(ArraySource(matrices[0]), path, options, side=vectors)
+        if {"format", "shape", "data"} <= set(archive.files):
+            n, p = (int(length) for length in archive["shape"])
+            check_shape(path, (n, p), options.memory_limit)
+            return OpenedMatrix(SparseSource(load_npz(path)), path, options)
+        arrays = {name: archive[name] for name in archive.files}
+        matrices = [array for array in arrays.values() if array.ndim == 2]
+        if len(matrices) != 1:
+            content = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+            raise ValueError(f"it must contain one two-dimensional array, and contains {content}")
+        vectors = {name: partial(np.asarray, array) for name, array in arrays.items() if array.ndim == 1}
+        return OpenedMatrix(ArraySource(matrices[0]), path, options, side=vectors)
 
 
 def open_market(path: Path, options: ReadOptions) -> OpenedMatrix:
@@ -81,7 +68,10 @@ def open_market(path: Path, options: ReadOptions) -> OpenedMatrix:
 
     with readable(path, "Matrix Market"):
         text = _read_text(path, options)
-        _check_text(text)
+        # SciPy crashes without a line break after a number: it looks for one beyond the text.
+        last = (text[-64:].split() or [b"0"])[-1].decode("ascii", "replace")
+        if b"\0" in text or not is_number(last):
+            raise ValueError(f"it contains zero bytes, or ends in {last!r}, which is not a number")
         n, p, n_entries, layout, _, symmetry = mminfo(io.BytesIO(text))
         n_numbers = n * p if layout == "array" else n_entries * (2 if symmetry == "general" else 4)
         check_memory(path, 8 * n_numbers, options.memory_limit)
@@ -99,17 +89,6 @@ def _read_text(path: Path, options: ReadOptions) -> bytes:
             text += piece
             check_memory(path, BYTES_PER_CHARACTER * len(text), options.memory_limit)
     return bytes(text)
-
-
-def _check_text(text: bytes) -> None:
-    """Raise for what makes SciPy crash: it looks for the line break after each number, beyond the text."""
-    if b"\0" in text:
-        raise ValueError("it contains zero bytes")
-    last = (text[-64:].split() or [b"0"])[-1].decode("ascii", "replace")
-    try:
-        float(last)
-    except ValueError:
-        raise ValueError(f"it ends in {last!r}, which is not a number") from None
 
 
 def open_svmlight(path: Path, options: ReadOptions) -> OpenedMatrix:

@@ -31,7 +31,19 @@ def open_plink(path: Path, options: ReadOptions) -> OpenedMatrix:
     fam, bim = path.with_suffix(".fam"), path.with_suffix(".bim")
     samples, variants = read_entries(fam), read_entries(bim)
     n, p = len(samples[0]), len(variants[0])
-    _check_cells(path, n, p)
+    with open(path, "rb") as file:
+        mode = file.read(HEADER_BYTES)[2:]
+    if mode != b"\1":
+        raise ValueError(
+            f"{path} is not a valid PLINK file: its third byte must be 1. Files with sample after sample, as "
+            f"before 2008, are converted with `plink --bfile {path.stem} --make-bed --out converted`."
+        )
+    size, expected = path.stat().st_size, HEADER_BYTES + p * -(-n // 4)
+    if size != expected:
+        raise ValueError(
+            f"{path} has {size:,} bytes; {n:,} samples (.fam) and {p:,} SNPs (.bim) need {expected:,}: it is "
+            f"{'truncated' if size < expected else 'too long'}, or belongs to other .bim and .fam files."
+        )
 
     def share(column: int) -> Array:  # equal texts are the same object, which saves memory
         return np.array([*map(sys.intern, variants[column].to_pylist())], dtype=object)
@@ -65,31 +77,14 @@ def read_entries(path: Path) -> list[Any]:
     return list(table.columns)
 
 
-def _check_cells(path: Path, n: int, p: int) -> None:
-    """Raise unless SNP follows SNP, which the third byte says, and there are as many as in .bim and .fam."""
-    with open(path, "rb") as file:
-        mode = file.read(HEADER_BYTES)[2:]
-    if mode != b"\1":
-        raise ValueError(
-            f"{path} is not a valid PLINK file: its third byte must be 1. Files with sample after sample, as "
-            f"before 2008, are converted with `plink --bfile {path.stem} --make-bed --out converted`."
-        )
-    size, expected = path.stat().st_size, HEADER_BYTES + p * -(-n // 4)
-    if size != expected:
-        raise ValueError(
-            f"{path} has {size:,} bytes; {n:,} samples (.fam) and {p:,} SNPs (.bim) need {expected:,}: it is "
-            f"{'truncated' if size < expected else 'too long'}, or belongs to other .bim and .fam files."
-        )
-
-
 def complete_ids(ids: list[str], annotations: Mapping[str, Array], where: object) -> list[str]:
     """Ids of variants; chromosome, position and alleles are added to an id that is missing or repeated."""
-    different, names = set(ids), list(ids)
-    if len(different) < len(ids) or "." in different:
-        count = Counter(ids) | {".": 2}
-        for j in (j for j, name in enumerate(ids) if count[name] > 1):
-            names[j] = ":".join([ids[j], *(str(values[j]) for values in annotations.values())])
-        check_unique_names(names, where)
+    if len(set(ids)) == len(ids) and "." not in ids:
+        return ids
+    count, names = Counter(ids) | {".": 2}, list(ids)
+    for j in (j for j, name in enumerate(ids) if count[name] > 1):
+        names[j] = ":".join([ids[j], *(str(values[j]) for values in annotations.values())])
+    check_unique_names(names, where)
     return names
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,6 @@ PACKING = ("scale_factor", "add_offset", "missing_value", "_Unsigned")
 NAN_IN_BASE64 = "AAAAAAAA+H8="  # as xarray writes it
 SPARSE_AXIS = {"csr_matrix": 0, "csc_matrix": 1}
 ENTRIES_AT_ONCE = 1 << 16  # of an uncompressed sparse matrix
-#: Arrays by name; they have a shape, a dtype and values in ``array[...]``.
-Members = Mapping[str, Any]
 
 
 class Store(ABC):
@@ -40,8 +38,8 @@ class Store(ABC):
         self.path, self.root, self.memory_limit = path, root, memory_limit
 
     @abstractmethod
-    def arrays(self, group: Any) -> Members:
-        """The arrays of a group."""
+    def arrays(self, group: Any) -> Mapping[str, Any]:
+        """The arrays of a group by name; they have a shape, a dtype and values in ``array[...]``."""
 
     @abstractmethod
     def prepare(self, array: Any) -> Any:
@@ -58,42 +56,33 @@ class Store(ABC):
     def readable(self) -> AbstractContextManager[None]:
         return readable(self.path, self.format_name)
 
-    def later(self, read: Callable[..., Array], *args: Any) -> Callable[[], Array]:
-        """A function that reads something when it is called."""
-
-        def call() -> Array:
-            with self.readable():
-                return read(*args)
-
-        return call
-
-    @abstractmethod
-    def count_missing(self, array: Any) -> int:
-        """How many chunks are not stored."""
-
-    def check(self, array: Any, *, may_lack: bool = False) -> Any:
-        """What can be sliced to read an array; raise if that is not safe, and warn if it lacks chunks."""
+    def check(self, array: Any) -> Any:
+        """What can be sliced to read an array; raise if that is not safe, or its cells are not its values."""
         where, cells, chunk = self.where(array), self.prepare(array), array.chunks or ()
-        self._check_not_packed(array)
+        version = getattr(getattr(array, "metadata", None), "zarr_format", 0)
+        is_xarray = version == 2 and "_ARRAY_DIMENSIONS" in array.attrs  # which stores the attribute there
+        fill = array.attrs.get("_FillValue", array.fill_value or None if is_xarray else None)
+        packed = [name for name in PACKING if name in array.attrs]
+        if fill is not None and any(v == v and v != NAN_IN_BASE64 for v in np.ravel(fill).tolist()):
+            packed.append("_FillValue")
+        if packed:
+            raise ValueError(
+                f"{where} is packed, as its attribute {packed[0]} says. Open it with xarray, which applies "
+                "such attributes, and pass the array."
+            )
         n_bytes = math.prod(chunk) * max(8, np.dtype(array.dtype).itemsize)
         check_memory(where, n_bytes, self.memory_limit, f"has chunks of {chunk} cells")
-        if not may_lack and (n_missing := self.count_missing(array)) > 0:
-            fill = array.fill_value if hasattr(array, "fill_value") else array.fillvalue
-            warnings.warn(
-                f"{where}: {n_missing:,} chunks were never written; their cells read as {fill}. If writing "
-                "was interrupted, write the data again.",
-                stacklevel=3,
-            )
         return cells
 
-    def read(self, array: Any, *, may_lack: bool = False) -> Array:
-        """Values of a vector: numbers unchanged, everything else as text; some may lack chunks."""
-        n_bytes = math.prod(array.shape) * max(8, np.dtype(array.dtype).itemsize)
-        check_memory(self.where(array), n_bytes, self.memory_limit, f"has the shape {array.shape}")
-        values = np.asarray(self.check(array, may_lack=may_lack)[...]).reshape(-1)
-        return values if values.dtype.kind in "fiub" else np.array([to_text(value) for value in values])
+    def read(self, array: Any) -> Array:
+        """Values of a vector: numbers unchanged, everything else as text."""
+        with self.readable():
+            n_bytes = math.prod(array.shape) * max(8, np.dtype(array.dtype).itemsize)
+            check_memory(self.where(array), n_bytes, self.memory_limit, f"has the shape {array.shape}")
+            values = np.asarray(self.check(array)[...]).reshape(-1)
+            return values if values.dtype.kind in "fiub" else np.array([to_text(value) for value in values])
 
-    def open_dense(self, where: object, array: Any, names: Sequence[str] | None) -> Source:
+    def open_dense(self, where: object, array: Any, names: Sequence[str] | None = None) -> Source:
         """A source of an array that is a numeric matrix, rows × features."""
         shape, kind = array.shape, np.dtype(array.dtype).kind
         if len(shape) != 2 or 0 in shape or kind not in "fiub":
@@ -103,20 +92,6 @@ class Store(ABC):
             )
         check_shape(where, shape, self.memory_limit)
         return self.make_source(self.check(array), names)
-
-    def _check_not_packed(self, array: Any) -> None:
-        """Raise if netCDF attributes say that the cells of an array are not its values."""
-        version = getattr(getattr(array, "metadata", None), "zarr_format", 0)
-        is_xarray = version == 2 and "_ARRAY_DIMENSIONS" in array.attrs  # which stores the attribute there
-        fill = array.attrs.get("_FillValue", array.fill_value or None if is_xarray else None)
-        packed = [name for name in PACKING if name in array.attrs]
-        if fill is not None and any(v == v and v != NAN_IN_BASE64 for v in np.ravel(fill).tolist()):
-            packed.append("_FillValue")
-        if packed:
-            raise ValueError(
-                f"{self.where(array)} is packed, as its attribute {packed[0]} says. Open it with xarray, "
-                "which applies such attributes, and pass the array."
-            )
 
 
 def open_matrix(store: Store, where: object, inner: str, options: ReadOptions) -> OpenedMatrix:
@@ -129,17 +104,23 @@ def open_matrix(store: Store, where: object, inner: str, options: ReadOptions) -
     parent = array.name.strip("/").rpartition("/")[0]
     group = store.root[parent] if parent else store.root
     members = store.arrays(group) if not hasattr(group, "shape") else {}
-    source = store.open_dense(where, array, None)
+    source = store.open_dense(where, array)
     n, p = source.shape
-    source.names = _find_names(store, where, array, group, members, p)
+    for key in FEATURE_NAMES:  # an attribute or an array of strings
+        names = array.attrs.get(key, group.attrs.get(key))
+        if names is None and key in members and len(members[key].shape) == 1:
+            names = store.read(members[key])
+        if names is not None and not isinstance(names, str) and len(names) == p:
+            source.names = [to_text(name) for name in names]
+            break
     vectors = {name: member for name, member in members.items() if member.shape in ((n,), (n, 1))}
     ids = next((vectors[name] for name in SAMPLE_IDS if name in vectors), None)
-    others = {name: store.later(store.read, member) for name, member in vectors.items()}
-    read_ids = None if ids is None else store.later(lambda: np.array(store.read(ids), str))
-    return OpenedMatrix(source, where, options, read_ids, others)
+    read_ids = None if ids is None else lambda: np.array(store.read(ids), str)
+    columns = {name: partial(store.read, member) for name, member in vectors.items()}
+    return OpenedMatrix(source, where, options, read_ids, columns)
 
 
-def _find_matrix(where: object, members: Members) -> Any:
+def _find_matrix(where: object, members: Mapping[str, Any]) -> Any:
     """The two-dimensional array of a group: X, or the only one."""
     matrices = {
         name: member
@@ -156,32 +137,11 @@ def _find_matrix(where: object, members: Members) -> Any:
     raise ValueError(f"{where} has {len(matrices):,} matrices, and none is named X: open one of {choices}.")
 
 
-def _find_names(
-    store: Store, where: object, array: Any, group: Any, members: Members, p: int
-) -> list[str] | None:
-    """Names of the columns, from an attribute or an array of strings."""
-    for key in FEATURE_NAMES:
-        names = array.attrs.get(key, group.attrs.get(key))
-        if names is None and key in members and len(members[key].shape) == 1:
-            names = store.read(members[key])
-        if names is None or isinstance(names, str):
-            continue
-        if len(names) == p:
-            return [to_text(name) for name in names]
-        if key in array.attrs:  # else they may belong to another array
-            raise ValueError(f"{where} has {len(names):,} {key} for {p:,} columns.")
-    return None
-
-
-# AnnData: a matrix of observations × variables with their tables
-
-
 class StoredSparseSource(BlockSource):
     """A sparse matrix in a file, by row (CSR, axis 0) or column (CSC, axis 1), read in dense tiles."""
 
-    def __init__(self, store: Store, group: Any, shape: tuple[int, int], names: list[str]) -> None:
-        self.store, self.shape, self.names = store, shape, names
-        axis = self.axis = SPARSE_AXIS[_encoding(group)]
+    def __init__(self, store: Store, group: Any, axis: int, shape: tuple[int, int], names: list[str]) -> None:
+        self.store, self.axis, self.shape, self.names = store, axis, shape, names
         self.starts: Array = store.read(group["indptr"]).astype(np.int64)
         self.data, self.indices = (store.check(group[part]) for part in ("data", "indices"))
         consistent = (self.starts[-1],) == self.data.shape == self.indices.shape
@@ -209,7 +169,7 @@ class StoredSparseSource(BlockSource):
             data, indices = np.asarray(self.data[first:last]), np.asarray(self.indices[first:last])
         if last > first and not 0 <= indices.min() <= indices.max() < self.shape[1 - self.axis]:
             raise self._inconsistent()
-        return data, indices
+        return data.astype(self.dtype, copy=False), indices
 
     def load(self) -> SparseSource:
         parts = *self._read_entries(0, self.n_entries), self.starts
@@ -235,11 +195,8 @@ class StoredSparseSource(BlockSource):
         return block if self.axis == 0 else block.T
 
     def read_stored(self, rows: Rows, columns: Indices | slice) -> StoredCells:
-        lines, others = (rows, columns) if self.axis == 0 else (columns, rows)
-        parts = [
-            self._read_lines(some)[:, as_indices(others)]
-            for some in chunks(as_indices(lines), self.block_lines)
-        ]
+        lines, others = map(as_indices, (rows, columns) if self.axis == 0 else (columns, rows))
+        parts = [self._read_lines(some)[:, others] for some in chunks(lines, self.block_lines)]
         cells = scipy.sparse.vstack(parts, format="csr")
         cells = cells.tocsc() if self.axis == 0 else cells
         return StoredCells(cells.indptr[:-1], cells.indptr[1:], cells.indices, cells.data)
@@ -248,19 +205,17 @@ class StoredSparseSource(BlockSource):
         """Lines that are close together, from one range of entries."""
         first, last = (int(lines[0]), int(lines[-1]) + 1) if len(lines) else (0, 0)
         starts = self.starts[first : last + 1]
-        data, indices = self._read_entries(int(starts[0]), int(starts[-1]))
-        parts = data.astype(self.dtype, copy=False), indices, starts - starts[0]
+        parts = *self._read_entries(int(starts[0]), int(starts[-1])), starts - starts[0]
         part = scipy.sparse.csr_array(parts, shape=(last - first, self.shape[1 - self.axis]))
         return part if len(lines) == last - first else part[lines - first]
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        density = self.n_entries / (self.shape[0] * self.shape[1])
         dense = super().bytes_touched(n_rows, n_columns, scattered=scattered)
-        return float(dense * density * (1 + self.indices.dtype.itemsize / self.dtype.itemsize))
+        return float(dense * self.density * (1 + self.indices.dtype.itemsize / self.dtype.itemsize))
 
 
 def open_anndata(store: Store, matrix: str, options: ReadOptions) -> OpenedMatrix:
-    """Open a matrix of AnnData: ``X``, ``raw/X`` or ``layers/name``."""
+    """Open a matrix of AnnData with the tables of its rows and columns: X, raw/X or layers/name."""
     path, file, var_name = store.path, store.root, "raw/var" if matrix == "raw/X" else "var"
     layers = [f"layers/{name}" for name in sorted(file.get("layers", ()))]
     matrices = [name for name in ("X", "raw/X", *layers) if name in file]
@@ -270,40 +225,36 @@ def open_anndata(store: Store, matrix: str, options: ReadOptions) -> OpenedMatri
         if part not in file:
             contents = ", ".join(file) or "nothing"
             raise ValueError(f"{path} is not an AnnData file: it has no {part} and contains {contents}.")
-    obs, var = file["obs"], file[var_name]
-    names = [to_text(name) for name in _read_labels(store, var, var_name)]
-    check_unique_names(names, path)
-    ids = _read_labels(store, obs, "obs")
-    source = _open_matrix(store, matrix, (len(ids), len(names)), names)
+    names, ids = (_read_labels(store, part) for part in (var_name, "obs"))
+    check_unique_names(names.tolist(), path)
+    source = _open_matrix(store, matrix, (len(ids), len(names)), names.tolist())
+    obs = file["obs"]
     columns = [name for name in obs if name not in ("__categories", obs.attrs.get("_index"))]
-    others = {name: store.later(_read_column, store, obs, name) for name in columns}
+    others = {name: partial(_read_column, store, obs, name) for name in columns}
     return OpenedMatrix(source, path, options, lambda: ids, others)
 
 
 def _open_matrix(store: Store, matrix: str, expected: tuple[int, int], names: list[str]) -> Source:
     """Open a matrix; a sparse one is loaded if it fits in memory."""
     where, node = f"{matrix} of {store.path}", store.root[matrix]
+    encoding = to_text(node.attrs.get("encoding-type", "unknown"))
     is_dense = hasattr(node, "dtype")
-    if not is_dense and _encoding(node) not in SPARSE_AXIS:
-        raise ValueError(
-            f"{where} is stored as {_encoding(node)}; it must be dense, or {' or '.join(SPARSE_AXIS)}."
-        )
+    if not is_dense and encoding not in SPARSE_AXIS:
+        raise ValueError(f"{where} is stored as {encoding}; it must be dense, or {' or '.join(SPARSE_AXIS)}.")
     shape = tuple(int(length) for length in (node.shape if is_dense else node.attrs["shape"]))
     if shape != expected:
         n, p = expected
         raise ValueError(f"{where} has shape {shape}, and the file {n:,} observations and {p:,} variables.")
     if is_dense:
         return store.open_dense(where, node, names)
-    source = StoredSparseSource(store, node, expected, names)
+    source = StoredSparseSource(store, node, SPARSE_AXIS[encoding], expected, names)
     n_bytes = source.n_entries * (source.dtype.itemsize + np.dtype(source.indices.dtype).itemsize)
     return source if n_bytes > allowed_memory(store.memory_limit) else source.load()
 
 
-def _encoding(group: Any) -> str:
-    return to_text(group.attrs.get("encoding-type", "unknown"))
-
-
-def _read_labels(store: Store, group: Any, part: str) -> Array:
+def _read_labels(store: Store, part: str) -> Array:
+    """The names of observations or variables."""
+    group = store.root[part]
     name = to_text(group.attrs.get("_index", "_index"))
     labels = _read_column(store, group, name) if name in group else None
     if labels is None or (labels.dtype.kind == "O" and any(label is None for label in labels)):
@@ -312,29 +263,20 @@ def _read_labels(store: Store, group: Any, part: str) -> Array:
 
 
 def _read_column(store: Store, group: Any, name: str) -> Array:
-    """A column of obs or var: numbers, text, categorical or nullable."""
+    """A column of obs or var: numbers, text, categorical or nullable; missing values are NaN or None."""
     node = group[name]
-    if hasattr(node, "dtype"):
-        if "categories" in node.attrs:  # written by anndata 0.7
-            return _decode_categories(store.read(group["__categories"][name]), store.read(node))
-        return store.read(node)
-    if "codes" in node:
-        return _decode_categories(store.read(node["categories"]), store.read(node["codes"]))
-    if "mask" not in node:
-        raise ValueError(f"column {name!r} of {group.name[1:]} has an unsupported encoding.")
-    mask = store.read(node["mask"], may_lack=True)  # zarr-python writes no chunks of False
-    return _fill_missing(store.read(node["values"]), mask.astype(bool))
-
-
-def _decode_categories(categories: Array, codes: Array) -> Array:
-    """The category of each code; code -1 is a missing value."""
-    if codes.size and not -1 <= codes.min() <= codes.max() < len(categories):
-        raise ValueError(f"codes {codes.min()} to {codes.max()} for {len(categories)} categories.")
-    return _fill_missing(np.append(categories, categories[:1])[codes], codes < 0)
-
-
-def _fill_missing(values: Array, missing: Array) -> Array:
-    """Put NaN or None where values are missing."""
+    with store.readable():
+        if hasattr(node, "dtype"):
+            if "categories" not in node.attrs:
+                return store.read(node)
+            node = {"codes": node, "categories": group["__categories"][name]}  # written by anndata 0.7
+        if "mask" in node:
+            values, missing = store.read(node["values"]), store.read(node["mask"]).astype(bool)
+        else:
+            codes, categories = store.read(node["codes"]), store.read(node["categories"])
+            if codes.size and not -1 <= codes.min() <= codes.max() < len(categories):
+                raise ValueError(f"codes {codes.min()} to {codes.max()} for {len(categories)} categories.")
+            values, missing = np.append(categories, categories[:1])[codes], codes < 0
     if missing.any():
         is_number = values.dtype.kind in "fiub"
         values = values.astype(np.float64 if is_number else object)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,10 +29,11 @@ from zarr.abc.codec import BytesBytesCodec  # noqa: E402
 from zarr.storage import LocalStore  # noqa: E402
 
 TEXT_BYTES = 1 << 10  # of a value of text, at most, on average
-#: Compressions, and their names in pyarrow, which reads streams of them.
-COMPRESSIONS = {"zstd": "zstd", "gzip": "gzip", "zlib": "gzip", "blosc": None, "lz4": None}
+#: Compressions of which pyarrow reads streams, by its names, and those whose data begin with their size.
+STREAMS = {"zstd": "zstd", "gzip": "gzip", "zlib": "gzip"}
+SIZE_AT = {"blosc": 4, "lz4": 0}  # 4 bytes
 #: Codecs of numbers and text that zarr-python may decode. Others, such as pickle, can run code from the data.
-CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes", *COMPRESSIONS} | {
+CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes", *STREAMS, *SIZE_AT} | {
     *("shuffle", "delta", "astype", "quantize", "bitround", "fixedscaleoffset"),
     *("crc32c", "crc32", "adler32", "fletcher32", "jenkins_lookup3"),
 }
@@ -42,15 +42,15 @@ CODECS = {"bytes", "transpose", "sharding_indexed", "vlen-utf8", "vlen-bytes", *
 class ZarrSource(BlockSource):
     """A two-dimensional numeric Zarr array, whose chunks zarr-python reads and decodes."""
 
-    def __init__(self, array: Any, names: Sequence[str] | None = None) -> None:
-        self.array, self.names = array, names
+    def __init__(self, store: Store, array: Any, names: Sequence[str] | None = None) -> None:
+        self.store, self.array, self.names = store, array, names
         self.shape, self.dtype = tuple(array.shape), np.dtype(array.dtype).newbyteorder("=")
         self.chunk = array.chunks[0], min(array.chunks[1], self.shape[1])
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         columns = slice(0, self.shape[1]) if columns is None else columns
         is_slice = isinstance(rows, slice) and isinstance(columns, slice)
-        with readable(_local_folder(self.array) or self.array.store_path, "Zarr"):
+        with self.store.readable():
             block = self.array[rows, columns] if is_slice else self.array.oindex[rows, columns]
         return np.asarray(block, self.dtype)
 
@@ -79,15 +79,8 @@ class ZarrStore(Store):
                 metadata = dataclasses.replace(metadata, filters=filters, compressor=compressor)
             return zarr.Array(zarr.AsyncArray(metadata, array.store_path))
 
-    def count_missing(self, array: Any) -> int:
-        pairs = zip(array.shape, array.shards or array.chunks, strict=True)
-        n_files, folder = math.prod(-(-n // size) for n, size in pairs), _local_folder(array)
-        names = (name for _, _, some in os.walk(folder) for name in some) if folder else ()
-        n_stored = sum(name[0] != "." and name != "zarr.json" for name in names)
-        return 0 if folder is None else n_files - n_stored
-
     def make_source(self, cells: Any, names: Sequence[str] | None) -> ZarrSource:
-        return ZarrSource(cells, names)
+        return ZarrSource(self, cells, names)
 
 
 class RegularFiles(LocalStore):
@@ -142,10 +135,6 @@ def _metadata_readable(path: object) -> Iterator[None]:
             ) from error
 
 
-def _local_folder(array: Any) -> Path | None:
-    return Path(array.store.root) / array.path if isinstance(array.store, LocalStore) else None
-
-
 def _bound(codecs: Sequence[Any], make: Callable[[str], Any], where: str) -> list[Any]:
     """Codecs with others in the place of compressions; raise if one is not known."""
     bounded = []
@@ -157,9 +146,9 @@ def _bound(codecs: Sequence[Any], make: Callable[[str], Any], where: str) -> lis
                 "for example with zstd."
             )
         if hasattr(codec, "index_codecs"):  # shards
-            index = _bound(codec.index_codecs, make, where)
-            codec = dataclasses.replace(codec, codecs=_bound(codec.codecs, make, where), index_codecs=index)
-        bounded.append(make(name) if name in COMPRESSIONS else codec)
+            parts = (_bound(some, make, where) for some in (codec.codecs, codec.index_codecs))
+            codec = dataclasses.replace(codec, **dict(zip(("codecs", "index_codecs"), parts, strict=True)))
+        bounded.append(make(name) if name in STREAMS or name in SIZE_AT else codec)
     return bounded
 
 
@@ -202,27 +191,13 @@ def _largest_size(shape: Sequence[int], dtype: np.dtype) -> int:
 
 def _unpack(name: str, data: Any, n_bytes: int) -> Any:
     """Undo a compression; raise if more bytes come out of it."""
-    size = _find_size(name, bytes(memoryview(data)[:18]))
-    if size is None:
-        unpacked = pa.CompressedInputStream(pa.py_buffer(data), COMPRESSIONS[name]).read(n_bytes + 1)
+    if name in STREAMS:
+        unpacked = pa.CompressedInputStream(pa.py_buffer(data), STREAMS[name]).read(n_bytes + 1)
         size = len(unpacked)
-    elif size <= n_bytes:
-        unpacked = numcodecs.get_codec({"id": name}).decode(data, out=np.empty(size, np.uint8))
+    else:
+        size = int.from_bytes(bytes(memoryview(data)[SIZE_AT[name] :][:4]), "little")
+        decode = numcodecs.get_codec({"id": name}).decode
+        unpacked = decode(data, out=np.empty(size, np.uint8)) if size <= n_bytes else b""
     if size > n_bytes:
         raise ValueError(f"it unpacks to more than {n_bytes:,} bytes")
     return unpacked
-
-
-def _find_size(name: str, head: bytes) -> int | None:
-    """The size before compression, if the first bytes contain it."""
-    if name == "blosc":
-        return int.from_bytes(head[4:8], "little")
-    if name == "lz4":
-        return int.from_bytes(head[:4], "little")
-    if name != "zstd":
-        return None
-    flags = head[4]  # of the first frame: how long its size is, and what comes before
-    start = 5 + (not flags & 32) + (0, 1, 2, 4)[flags & 3]
-    length = (flags >> 5 & 1, 2, 4, 8)[flags >> 6]
-    size = int.from_bytes(head[start : start + length], "little") + (256 if length == 2 else 0)
-    return size if length else None
