@@ -111,7 +111,7 @@ def open_data(
     responses, weighted, adjusted = read_columns(opened, roles)
     source = opened.source()
     n = source.shape[0]
-    known = [column.known for column in responses] or [np.ones(n, bool)]
+    known = [~find_missing(column.values) for column in responses] or [np.ones(n, bool)]
     rows = np.flatnonzero(np.any(known, axis=0))
     values = [column.take(rows) for column in responses]
     if len(values) > 1 and any(column.dtype.kind not in "fiub" for column in values):
@@ -153,22 +153,16 @@ class Column(NamedTuple):
 
     name: str
     place: Place
-    #: of all rows; those that are not known have any value
+    #: of all rows, with NaN or None where they are not known
     values: Array
-    known: Array
     #: a sentence about how it was found
     how: str
 
     def take(self, rows: Indices) -> Array:
-        """The values in some rows, with NaN or None where they are not known."""
-        values, known = self.values[rows], self.known[rows]
-        is_text = values.dtype.kind not in "fiub"
-        if not known.all():
-            values = values.astype(object if is_text else np.float64)
-            values[~known] = None if is_text else np.nan
-        elif values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
-            values = values.astype(str)
-        return values
+        """The values in some rows."""
+        values = self.values[rows]
+        is_text = values.dtype.kind == "O" and all(isinstance(value, str) for value in values)
+        return values.astype(str) if is_text else values
 
 
 def find_place(text: str, data: Opened | None = None) -> Place:
@@ -237,9 +231,13 @@ def _make_column(
     known = (position >= 0) & ~find_missing(values)[position]
     if not known.any():
         raise ValueError(f"{what} has no value in any row: check that it is the right column.")
+    values = values[position]
     if not known.all():
         how += f": {np.count_nonzero(known):,} of {len(known):,} rows have a value"
-    return Column(name, place, values[position], known, "; ".join(filter(None, [how, *remarks])) + ".")
+        is_text = values.dtype.kind not in "fiub"
+        values = values.astype(object if is_text else np.float64)
+        values[~known] = None if is_text else np.nan
+    return Column(name, place, values, "; ".join(filter(None, [how, *remarks])) + ".")
 
 
 def open_side(

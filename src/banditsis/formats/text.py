@@ -9,18 +9,18 @@ import io
 import lzma
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.core.formatting import format_bytes
 from banditsis.formats.checks import DAMAGE, allowed_memory, readable
-from banditsis.formats.columns import ReadOptions, check_names, match_names
+from banditsis.formats.columns import ReadOptions, match_names
 from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TO_PARQUET
 from banditsis.formats.tables import OpenedTable, in_memory
 from banditsis.sources.array import ArraySource
@@ -44,40 +44,108 @@ FAM_COLUMNS = ("FID", "IID", "father", "mother", "sex", "phenotype")
 BLANKS_AS_TABS = bytes(9 if byte <= 32 and byte != 10 else byte for byte in range(256))
 
 
-class TextFile(NamedTuple):
-    """A file with a table of text, and how it is written."""
-
-    path: Path
-    #: a blank stands for any number of blanks
-    delimiter: str
-    names: list[str]
-    has_header: bool
-    #: lines above the first row of values
-    n_skipped: int
-    cells_per_byte: float
-    #: a comma if numbers have decimal commas, and columns are separated by semicolons
-    decimal: str
-    #: text that stands for a missing value
-    missing: Collection[str]
-
-
 class OpenedText(OpenedTable):
-    """A table of text in memory; all columns of targets are text until they are asked for."""
+    """A table of text in memory, whose dialect is found from its first lines.
+
+    All columns of a file of targets are text until they are asked for.
+    """
 
     uses_na = True
     source_type = FrameSource
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
-        self.file = inspect_text(path, options)
-        names = self.file.names
+        lines, size = [], 0
+        for line in islice(_decoded_lines(path), HEAD_LINES):
+            lines.append(line)
+            size += len(line.encode())
+            if size > HEAD_BYTES:
+                break
+        n_blank = next((k for k, line in enumerate(lines) if line.strip()), None)
+        if n_blank is None:
+            raise ValueError(f"{path} has no values: it is empty.")
+        if "\0" in lines[0]:
+            raise ValueError(f"{path} is not text: its first line contains zero bytes.")
+        header = lines[n_blank]
+        for line in lines[n_blank + 1 :]:
+            if header.count('"') % 2 == 0:
+                break
+            header += line  # a quoted name contains a line end
+        self.path, self.missing = path, MISSING.union(options.na)
+        self.delimiter = find_delimiter(path, header)  #: a blank stands for any number of blanks
+        numbers, rows = zip(*_split_lines(path, lines, self.delimiter), strict=True)
+        self.has_header = _has_header(path, rows, options)
+        names = rows[0] if self.has_header else _default_names(path, len(rows[0]), options)
+        #: lines above the first row of values
+        self.n_skipped = numbers[0] if self.has_header else n_blank
+        self.cells_per_byte = len(names) * len(rows) / max(1, size)
+        may_have_commas = self.delimiter == ";" or len(names) == 1
+        has_commas = may_have_commas and any(DECIMAL_COMMA.fullmatch(cell) for row in rows for cell in row)
+        self.decimal = "," if has_commas else "."
         # pandas and R write no name for the column of row names
-        has_row_names = len(names) > 1 and self.file.has_header and names[0] == ""
-        super().__init__(path, names, options, self._read_file, [""] if has_row_names else [])
+        index = [""] if self.has_header and names[0] == "" and len(names) > 1 else []
+        super().__init__(path, names, options, self._read_file, index)
 
     def _read_file(self) -> Table:
+        """The columns as pyarrow reads them, some of them as text; errors name the line."""
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        path, has_blanks = self.path, self.delimiter == " "
         texts = self.id_names if self.options.wanted is None else self.columns
-        columns = _read_columns(self.file, texts, allowed_memory(self.options.memory_limit))
-        return in_memory(self.columns, columns, self.where)
+        reading = arrow_csv.ReadOptions(block_size=BLOCK, column_names=self.columns, skip_rows=self.n_skipped)
+        delimiter = "\t" if has_blanks else self.delimiter
+        parsing = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        converting = arrow_csv.ConvertOptions(
+            strings_can_be_null=True,
+            column_types=dict.fromkeys(texts, pa.string()),
+            null_values=[*self.missing, " ", "\t"],
+            decimal_point=self.decimal,
+        )
+        with readable(path, "CSV"):
+            try:
+                with open_text(path) as opened:
+                    stream: Any = _BoundedText(self, opened)
+                    if not has_blanks and path.suffix.lower() not in COMPRESSIONS:
+                        stream.count(path.stat().st_size)
+                        stream = str(path)  # which pyarrow reads faster
+                    table = arrow_csv.read_csv(stream, reading, parsing, converting)
+                if any(str(kind) == "binary" for kind in table.schema.types):  # of other encodings
+                    raise ValueError("it is not UTF-8 text")
+                return in_memory(self.columns, table.columns, self.where)
+            except DAMAGE as damage:
+                if str(path) not in str(damage):  # else it says what to do
+                    if match := re.search(r"column #(\d+): CSV conversion error", str(damage)):
+                        self._raise_mixed(int(match[1]))
+                    for _ in self._rows():  # raises if a row has another length or is not UTF-8
+                        pass
+                raise
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line number and the cells of each row of values; raise if rows differ in length."""
+        lines = islice(_decoded_lines(self.path), self.n_skipped, None)
+        for number, cells in _split_lines(self.path, lines, self.delimiter):
+            if len(cells) != len(self.columns):
+                raise ValueError(
+                    f"{self.path} has {len(cells):,} values in line {number + self.n_skipped:,} and "
+                    f"{len(self.columns):,} in the first: give every line the same number."
+                )
+            yield number + self.n_skipped, cells
+
+    def _raise_mixed(self, column: int) -> NoReturn:
+        """Raise an error that names the first text in a column of numbers."""
+        name = self.columns[column]
+        for number, cells in self._rows():
+            cell = cells[column]
+            if not is_number(cell.replace(self.decimal, ".")) and cell not in self.missing:
+                raise ValueError(
+                    f"{self.path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; "
+                    "write plain numbers with decimal points, leave the cell empty if it is missing, or drop "
+                    "the column."
+                )
+        raise ValueError(
+            f"{self.path} has cells of blanks, or numbers of different types, in column {name!r}: leave "
+            "cells empty if they are missing, or drop the column."
+        )
 
     def _read(self, name: str) -> Array:
         """The values of a column; of targets, numbers if all values are numbers or missing, else labels."""
@@ -85,7 +153,7 @@ class OpenedText(OpenedTable):
         if self.options.wanted is None or name in self.id_names:
             return values
         texts = [value if value is None else value.strip() for value in values.tolist()]
-        file = self.file.path.name.lower()
+        file = self.path.name.lower()
         is_plink = match_names(self.columns, ("FID", "IID")) or file.endswith((".fam", ".pheno", ".phen"))
         cells = filter(None, set(texts)) if is_plink else ()
         codes = {cell for cell in cells if is_number(cell) and float(cell) == MISSING_CODE}
@@ -93,75 +161,65 @@ class OpenedText(OpenedTable):
             self.notes[name] = "-9 counts as missing in it"
         known = [None if text in codes else text for text in texts]
         try:
-            numbers = [np.nan if t is None else to_number(t.replace(self.file.decimal, ".")) for t in known]
-            return np.array(numbers)
+            return np.array([np.nan if t is None else to_number(t.replace(self.decimal, ".")) for t in known])
         except ValueError:
             return np.array(known, dtype=object)
 
     def _make_source(self) -> Source:
-        self._check_text_columns()
+        for j in (self._places[self.names[k]] for k in self.candidates):
+            if str(self.table.schema.field(j).type) == "string":
+                self._check_text_column(j)
         source = super()._make_source()
         n, p = source.shape
         if n * p * source.dtype.itemsize <= allowed_memory(self.options.memory_limit):
             array = ArraySource(source.read(slice(0, n), None), source.names)
             array.notes, array.contents, array.encoding = source.notes, source.contents, source.encoding
             source = array
-        if not self.file.has_header:
+        if not self.has_header:
             source.notes = [*source.notes, "no header: the first line of the file was taken as values."]
-        if self.file.decimal == ",":
+        if self.decimal == ",":
             source.notes = [*source.notes, "decimal commas were read as points."]
         return source
 
-    def _check_text_columns(self) -> None:
+    def _check_text_column(self, column: int) -> None:
         """Raise if a column of text begins with numbers, or mostly so and would not be encoded."""
-        for j in (self._places[self.names[k]] for k in self.candidates):
-            if str(self.table.schema.field(j).type) != "string":
-                continue
-            first = next(iter(self.table.groups[0].load([j], 1000)))
-            head = [value for value in first[:1000].to_pylist() if value is not None]
-            n_numbers = sum(LIKE_A_NUMBER.fullmatch(value) is not None for value in head)
-            is_mixed = 2 * n_numbers >= len(head) and self.table.levels(j, self.options.one_hot) is None
-            if head and (is_mixed or n_numbers == len(head)):
-                _raise_mixed(self.file, j)
+        first = next(iter(self.table.groups[0].load([column], 1000)))
+        head = [value for value in first[:1000].to_pylist() if value is not None]
+        n_numbers = sum(LIKE_A_NUMBER.fullmatch(value) is not None for value in head)
+        is_mixed = 2 * n_numbers >= len(head) and self.table.levels(column, self.options.one_hot) is None
+        if head and (is_mixed or n_numbers == len(head)):
+            self._raise_mixed(column)
 
 
-# The dialect of a table
+class _BoundedText:
+    """A stream of text that fits in memory, with tabs instead of blanks if they separate columns."""
+
+    closed = False
+
+    def __init__(self, table: OpenedText, stream: Any) -> None:
+        self.path, self.stream, self.has_blanks = table.path, stream, table.delimiter == " "
+        self.limit = allowed_memory(table.options.memory_limit)
+        # bytes that may still be read, whatever the size of a compressed file
+        self.n_left = self.limit / (BYTES_PER_CELL * table.cells_per_byte)
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self.stream.read(size // 2 if self.has_blanks else size)
+        data += self.stream.readline(BLOCK) if self.has_blanks else b""  # whole lines
+        self.count(len(data))
+        return separate_by_tabs(data) if self.has_blanks else data
+
+    def count(self, n_bytes: int) -> None:
+        """Raise if the text so far needs too much memory."""
+        self.n_left -= n_bytes
+        if self.n_left < 0:
+            command = TO_PARQUET.format(self.path, self.path.name.split(".")[0])
+            raise ValueError(
+                f"{self.path} needs more memory than the {format_bytes(self.limit)} that may be used: "
+                f"convert it, as in {command}, or raise the memory limit."
+            )
 
 
-def inspect_text(path: Path, options: ReadOptions) -> TextFile:
-    """Find the delimiter and the column names from the first lines."""
-    lines, size = [], 0
-    for line in islice(_decoded_lines(path), HEAD_LINES):
-        lines.append(line)
-        size += len(line.encode())
-        if size > HEAD_BYTES:
-            break
-    n_blank = next((k for k, line in enumerate(lines) if line.strip()), None)
-    if n_blank is None:
-        raise ValueError(f"{path} has no values: it is empty.")
-    if "\0" in lines[0]:
-        raise ValueError(f"{path} is not text: its first line contains zero bytes.")
-    header = lines[n_blank]
-    for line in lines[n_blank + 1 :]:
-        if header.count('"') % 2 == 0:
-            break
-        header += line  # a quoted name contains a line end
-    delimiter = find_delimiter(path, header)
-    numbers, rows = zip(*_split_lines(path, lines, delimiter), strict=True)
-    has_header = _has_header(path, rows, options)
-    names = rows[0] if has_header else _default_names(path, len(rows[0]), options)
-    may_have_commas = delimiter == ";" or len(names) == 1
-    has_commas = may_have_commas and any(DECIMAL_COMMA.fullmatch(cell) for row in rows for cell in row)
-    return TextFile(
-        path,
-        delimiter,
-        names if options.names is None else check_names(options.names, len(names)),
-        has_header,
-        n_skipped=numbers[0] if has_header else n_blank,
-        cells_per_byte=len(names) * len(rows) / max(1, size),
-        decimal="," if has_commas else ".",
-        missing=MISSING.union(options.na),
-    )
+# Dialects, lines and cells
 
 
 def _has_header(path: Path, rows: Sequence[list[str]], options: ReadOptions) -> bool:
@@ -210,21 +268,6 @@ def find_delimiter(path: Path, line: str) -> str:
         line = re.sub(r"(?<=\d),(?=\d)", "", line)
     best = max(",;\t|", key=line.count)
     return best if line.count(best) else " " if " " in line.strip() else "\t"
-
-
-# Lines and rows
-
-
-def read_rows(file: TextFile) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the cells of each row of values; raise if rows differ in length."""
-    lines = islice(_decoded_lines(file.path), file.n_skipped, None)
-    for number, cells in _split_lines(file.path, lines, file.delimiter):
-        if len(cells) != len(file.names):
-            raise ValueError(
-                f"{file.path} has {len(cells):,} values in line {number + file.n_skipped:,} and "
-                f"{len(file.names):,} in the first: give every line the same number."
-            )
-        yield number + file.n_skipped, cells
 
 
 def _split_lines(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -305,89 +348,3 @@ def to_number(text: str) -> float:
     if "_" in text or not text.isascii():
         raise ValueError(f"{text!r} is not a number.")
     return float(text)
-
-
-# Columns
-
-
-def _read_columns(file: TextFile, texts: Sequence[str], limit: int) -> list[Any]:
-    """The columns as pyarrow reads them, some of them as text; errors name the line."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    path, has_blanks = file.path, file.delimiter == " "
-    reading = arrow_csv.ReadOptions(block_size=BLOCK, column_names=file.names, skip_rows=file.n_skipped)
-    parsing = arrow_csv.ParseOptions(
-        delimiter="\t" if has_blanks else file.delimiter, newlines_in_values=True
-    )
-    converting = arrow_csv.ConvertOptions(
-        strings_can_be_null=True,
-        column_types=dict.fromkeys(texts, pa.string()),
-        null_values=[*file.missing, " ", "\t"],
-        decimal_point=file.decimal,
-    )
-    with readable(path, "CSV"):
-        try:
-            with open_text(path) as opened:
-                stream: Any = _BoundedText(file, opened, limit)
-                if not has_blanks and path.suffix.lower() not in COMPRESSIONS:
-                    stream.count(path.stat().st_size)
-                    stream = str(path)  # which pyarrow reads faster
-                table = arrow_csv.read_csv(stream, reading, parsing, converting)
-            if any(
-                str(kind) == "binary" for kind in table.schema.types
-            ):  # pyarrow's type for other encodings
-                raise ValueError("it is not UTF-8 text")
-            return list(table.columns)
-        except DAMAGE as damage:
-            if str(path) not in str(damage):  # else it says what to do
-                if match := re.search(r"column #(\d+): CSV conversion error", str(damage)):
-                    _raise_mixed(file, int(match[1]))
-                for _ in read_rows(file):  # raises if a row has another length or is not UTF-8
-                    pass
-            raise
-
-
-class _BoundedText:
-    """A stream of text that fits in memory, with tabs instead of blanks if they separate columns."""
-
-    closed = False
-
-    def __init__(self, file: TextFile, stream: Any, limit: int) -> None:
-        self.file, self.stream, self.limit = file, stream, limit
-        # Whatever the size of a compressed file.
-        self.n_left = limit / (BYTES_PER_CELL * file.cells_per_byte)
-
-    def read(self, size: int) -> bytes:
-        has_blanks = self.file.delimiter == " "
-        data: bytes = self.stream.read(size // 2 if has_blanks else size)
-        data += self.stream.readline(BLOCK) if has_blanks else b""  # whole lines
-        self.count(len(data))
-        return separate_by_tabs(data) if has_blanks else data
-
-    def count(self, n_bytes: int) -> None:
-        """Raise if the text so far needs too much memory."""
-        self.n_left -= n_bytes
-        if self.n_left < 0:
-            path = self.file.path
-            raise ValueError(
-                f"{path} needs more memory than the {format_bytes(self.limit)} that may be used: convert it, "
-                f"as in {TO_PARQUET.format(path, path.name.split('.')[0])}, or raise the memory limit."
-            )
-
-
-def _raise_mixed(file: TextFile, column: int) -> NoReturn:
-    """Raise an error that names the first text in a column of numbers."""
-    name = file.names[column]
-    for number, cells in read_rows(file):
-        cell = cells[column]
-        if not is_number(cell.replace(file.decimal, ".")) and cell not in file.missing:
-            raise ValueError(
-                f"{file.path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; "
-                "write plain numbers with decimal points, leave the cell empty if it is missing, or drop the "
-                "column."
-            )
-    raise ValueError(
-        f"{file.path} has cells of blanks, or numbers of different types, in column {name!r}: leave cells "
-        "empty if they are missing, or drop the column."
-    )
