@@ -19,7 +19,7 @@ from paper.published import TABLE2, method_name
 from paper.table2 import estimate_users, make_plans, predict, split, warm_up
 
 from banditsis import Interactions, Plan, screen
-from banditsis.sources.views import RowSubset
+from banditsis.sources.views import Subset
 from reporting import Figure, at_most, collect, machine, table
 from timing import interleaved
 
@@ -36,7 +36,7 @@ def one_user(options: argparse.Namespace) -> Iterator[Figure]:
     y = np.random.default_rng(1).standard_normal(len(training))
     for dtype in ("float32", "float64"):
         X = data.X.astype(dtype)
-        source = RowSubset(Interactions(X), training)
+        source = Subset(Interactions(X), training)
         plan = Plan.exact(*source.shape, 100)
         best = interleaved(
             3,
@@ -77,7 +77,7 @@ def many_users(options: argparse.Namespace) -> Iterator[Figure]:
             y = users.stars[k].astype(float)
             plan = make_plans(len(training), source.shape[1])[line.key]
             started = time.perf_counter()
-            result = screen(RowSubset(source, training), y[training], plan, random_state=k, progress=False)
+            result = screen(Subset(source, training), y[training], plan, random_state=k, progress=False)
             seconds[line.alpha] += time.perf_counter() - started
             r2[line.alpha].append(predict(source, y, np.sort(result.selected), training, test)[0])
         if line.alpha in GOALS:
@@ -114,7 +114,7 @@ import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 from banditsis import Interactions, Plan, screen
-from banditsis.sources.views import RowSubset
+from banditsis.sources.views import Subset
 {code}
 # Not ru_maxrss, which a process inherits from its parent.
 peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
@@ -130,7 +130,7 @@ started = time.perf_counter()
 for k in range(2):
     training = np.sort(rng.permutation(len(X))[: int(0.7 * len(X))])
     y = rng.standard_normal(len(training))
-    part = RowSubset(source, training)
+    part = Subset(source, training)
     for plan in (Plan.exact(*part.shape, 100), Plan.paper(*part.shape, 100, alpha=0.5)):
         screen(part, y, plan, random_state=k)
 seconds = time.perf_counter() - started

@@ -20,7 +20,7 @@ from banditsis.core.arrays import Array, Indices
 from banditsis.plans import Plan
 from banditsis.sources.base import Source
 from banditsis.sources.interactions import Interactions
-from banditsis.sources.views import RowSubset
+from banditsis.sources.views import Subset
 from paper import output
 from paper.movielens import (
     MovieLens,
@@ -116,7 +116,7 @@ def replicate(
     row: Row = {"user": k, "data": label, "number": int(users.numbers[k])}
     for key, plan in make_plans(len(training), source.shape[1]).items():
         started = time.perf_counter()
-        result = run_plan(RowSubset(source, training), y[training], plan, k, threads)
+        result = run_plan(Subset(source, training), y[training], plan, k, threads)
         seconds = time.perf_counter() - started
         r2, mae = predict(source, y, np.sort(result.selected), training, test)
         row |= {f"{key}_r2": r2, f"{key}_mae": mae, f"{key}_seconds": seconds}

@@ -17,7 +17,7 @@ from banditsis import SIS, Interactions, Plan, open_source, screen
 from banditsis.index.writer import build_index
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
-from banditsis.sources.views import ColumnSubset, RowSubset
+from banditsis.sources.views import Subset
 from banditsis.statistics import STATISTICS as REGISTERED
 from banditsis.statistics import BinnedStatistic, find_statistic
 from source_promises import (  # noqa: F401 - the tests of sources are run here
@@ -49,14 +49,14 @@ def _subset(X):
     wide = np.full((2 * N + 5, P), 1e3)
     rows = np.sort(np.random.default_rng(1).choice(len(wide), N, replace=False))
     wide[rows] = X
-    return RowSubset(open_source(wide, NAMES), rows)
+    return Subset(open_source(wide, NAMES), rows)
 
 
 def _columns(X):
     wide = np.full((N, 2 * P), 1e3)
     wide[:, 1::2] = X
     names = [name for pair in zip(NAMES, NAMES, strict=True) for name in pair]
-    return ColumnSubset(open_source(wide, names), np.arange(1, 2 * P, 2))
+    return Subset(open_source(wide, names), columns=np.arange(1, 2 * P, 2))
 
 
 class Blocks(BlockSource):

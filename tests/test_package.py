@@ -244,7 +244,7 @@ BUDGET = {
     "plans": 1513,
     "results": 1344,
     "show": 1261,
-    "sources": 2746,
+    "sources": 2705,
     "statistics": 3428,
 }
 

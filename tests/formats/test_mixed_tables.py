@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from banditsis import SIS, BanditSIS, Plan, build_index, open_data, open_source, screen
 from banditsis.cli.app import app
 from banditsis.formats.columns import ReadOptions, choose_columns
-from banditsis.sources.views import ColumnSubset
+from banditsis.sources.views import Subset
 
 N = 600
 
@@ -200,7 +200,7 @@ def test_options_may_be_numbers():
     X = np.arange(40.0).reshape(10, 4)
     assert open_source(X, columns=1).names == ["x0"]
     assert open_source(X, id_column=2, drop=[1]).names == ["x2", "x3"]
-    part = ColumnSubset(open_source(X), np.array([2, 3]))
+    part = Subset(open_source(X), columns=np.array([2, 3]))
     assert open_source(part, columns=["1"]).names == ["x2"]  # numbers count the columns that the user has
     with pytest.raises(TypeError, match=r"na must be the text of missing values, such as '-9', got -9\.5"):
         open_source("x.csv", na=-9.5)

@@ -12,7 +12,6 @@ from pyarrow import feather
 from banditsis import open_data, open_source
 from banditsis.formats.dataset import find_place
 from banditsis.index.writer import build_index
-from banditsis.sources.views import RowSubset
 from side_files import read_target
 
 N, P = 6, 3
@@ -137,8 +136,6 @@ def test_joined_on_ids(tmp_path):
     np.testing.assert_array_equal(target.features.read(slice(0, 3), None), X[[0, 1, 5]])
     np.testing.assert_array_equal(target.ids, ["s0", "s1", "s5"])
     assert target.names == ("y",)
-    assert isinstance(target.features, RowSubset)
-    assert not isinstance(target.features.base, RowSubset)
     assert target.joined[0].endswith(
         "joined on sample ids: 3 of 6 rows have a value; 1 of its ids are not in the data."
     )

@@ -17,7 +17,7 @@ from banditsis import Plan, open_data, open_source, screen
 from banditsis.index.folder import Folder, verify
 from banditsis.index.reader import IndexSource
 from banditsis.index.writer import build_index
-from banditsis.sources.views import RowSubset
+from banditsis.sources.views import Subset
 from files import open_file
 
 rng = np.random.default_rng(0)
@@ -434,7 +434,7 @@ def test_only_numbers_are_cells(tmp_path, dtype):
 def test_rows_of_a_part_of_an_array_count_from_its_first(tmp_path):
     X = normal(100, 3)
     np.save(tmp_path / "y.npy", np.arange(50.0))
-    part = RowSubset(open_source(X), np.arange(50, 100))
+    part = Subset(open_source(X), np.arange(50, 100))
     path = build_index(part, tmp_path / "x.index", target=str(tmp_path / "y.npy"), random_state=0)
     source = open_source(path)
     assert sorted(source.original_rows) == list(range(50))

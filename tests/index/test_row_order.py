@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, build_index, open_data, open_source
 from banditsis.cli.app import app
 from banditsis.index.folder import Folder
-from banditsis.sources.views import ColumnSubset, RowSubset
+from banditsis.sources.views import Subset
 
 N, P = 2000, 30
 rng = np.random.default_rng(0)
@@ -78,7 +78,7 @@ def test_views_of_an_index(index):
     source, rows, columns = open_source(index), np.arange(0, N, 3), np.arange(2, 20)
     order = source.original_rows
     kept = np.sort(order[rows])  # which rows of the data these are
-    view = RowSubset(ColumnSubset(source, columns), rows)
+    view = Subset(source, rows, columns)
     np.testing.assert_array_equal(view.to_original(view.read(slice(0, len(rows)), None)), X[kept][:, columns])
     same_scores(SIS(3).fit(view, Y[kept]).scores_, SIS(3).fit(X[kept][:, columns], Y[kept]).scores_)
     weight = {"sample_weight": W[kept]}
@@ -86,7 +86,7 @@ def test_views_of_an_index(index):
         SIS(3).fit(view, Y[kept], **weight).scores_,
         SIS(3).fit(X[kept][:, columns], Y[kept], **weight).scores_,
     )
-    some = ColumnSubset(source, np.arange(5))
+    some = Subset(source, columns=np.arange(5))
     same_scores(SIS(3).fit(Interactions(some), Y).scores_, SIS(3).fit(Interactions(X[:, :5]), Y).scores_)
 
 

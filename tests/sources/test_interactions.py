@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import PolynomialFeatures
 
 from banditsis import SIS, BanditSIS, Interactions, Plan, open_source, screen
-from banditsis.sources.views import RowSubset
+from banditsis.sources.views import Subset
 
 N, M = 400, 70
 rng = np.random.default_rng(0)
@@ -134,7 +134,7 @@ def test_forms_and_dtypes_of_the_columns(form, dtype):
 
 def test_any_source_can_be_the_base():
     frame = pd.DataFrame(X[:, :10], columns=[f"gene {j}" for j in range(10)])
-    for base in (frame, open_source(frame), RowSubset(open_source(frame), np.arange(N))):
+    for base in (frame, open_source(frame), Subset(open_source(frame), np.arange(N))):
         source = Interactions(base)
         assert source.names[10] == "gene 0 × gene 1"
         compare(source, build(X[:, :10]), Y[:, 0], 1e-9)

@@ -16,7 +16,7 @@ from banditsis.engine.design import plan_bytes, resolve_row_order
 from banditsis.formats import dataset, opening
 from banditsis.index import folder, reader, writer
 from banditsis.plans import Plan, default_size, make_plan
-from banditsis.sources import base, tables
+from banditsis.sources import base, tables, views
 
 MAX_NAMES = 5
 
@@ -80,7 +80,7 @@ def _describe(path: str, source: base.Source) -> dict[str, Any]:
     """What a file contains, as plain data."""
     n, p = source.shape
     stored, (height, width) = source, source.chunk
-    while isinstance(stored, base.SourceView):
+    while isinstance(stored, views.Subset):
         stored = stored.base
     types = stored.stored if isinstance(stored, tables.TableSource) else [stored.dtype] * p
     dtypes = Counter(dtype for dtype in types if dtype is not None).most_common()

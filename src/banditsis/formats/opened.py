@@ -15,7 +15,7 @@ from banditsis.formats.checks import check_shape
 from banditsis.formats.columns import ReadOptions
 from banditsis.formats.paths import LocalCopy
 from banditsis.sources.base import Source
-from banditsis.sources.views import ColumnSubset
+from banditsis.sources.views import Subset
 
 #: Columns that are not features, and the functions that read them.
 SideColumns = Mapping[str, Callable[[], Array]]
@@ -181,6 +181,6 @@ class OpenedMatrix(Opened):
         is_whole = not (self.taken or self.id_names or self.options.columns or self.options.drop)
         if is_whole or len(self.candidates) == self.shape[1]:  # the first is known without making names
             return self._all
-        source = ColumnSubset(self._all, np.array(self.candidates, dtype=np.intp))
+        source = Subset(self._all, columns=np.array(self.candidates, dtype=np.intp))
         source.names = [self.names[j] for j in self.candidates]
         return source

@@ -25,7 +25,7 @@ from banditsis.index.sketch import Estimates, find_sketch
 from banditsis.plans import strongest
 from banditsis.results import Round, ScreeningResult, strength
 from banditsis.sources.base import Calibration, calibrate, pilot_rows, summing_dtype
-from banditsis.sources.views import ColumnSubset
+from banditsis.sources.views import Subset
 from banditsis.statistics.linear import LinearStatistic, target_moments
 from banditsis.statistics.moments import SMALLEST_RESIDUAL
 
@@ -227,7 +227,7 @@ def _read_candidates(
 def _read(state: SumState, features: Indices, workers: Workers, tick: Callable[[int], None]) -> SumState:
     """The state with the sums of more features over all rows."""
     everything, before = slice(0, state.source.shape[0]), state.features(slice(None))
-    view = ColumnSubset(state.source, features)  # to calibrate all columns would take longer
+    view = Subset(state.source, columns=features)  # to calibrate all columns would take longer
     shift, scale = state.calibration.shift.copy(), state.calibration.scale.copy()
     found = calibrate(view, everything, pilot_rows(view, everything), shift.dtype)
     shift[features], scale[features] = found.shift, found.scale

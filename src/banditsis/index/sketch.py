@@ -18,7 +18,7 @@ from banditsis.core.arrays import Array, Floats, Indices
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.plans import ALL_ROWS_READ, BY_BITS, Plan
 from banditsis.sources.base import Source
-from banditsis.sources.views import ColumnSubset
+from banditsis.sources.views import Subset
 from banditsis.statistics.base import Statistic
 from banditsis.statistics.linear import LinearStatistic
 
@@ -186,7 +186,7 @@ def _read(array: Source, lines: slice) -> Array:
 
 def find_sketch(source: Source) -> Sketch | None:
     """The bits of the features of an index, or of some of them; None for other sources."""
-    if isinstance(source, ColumnSubset) and (sketch := find_sketch(source.base)) is not None:
+    if isinstance(source, Subset) and source.rows is None and (sketch := find_sketch(source.base)):
         columns = source.columns if sketch.columns is None else sketch.columns[source.columns]
         return Sketch(sketch.parts, columns)
     return getattr(source, "sketch", None)

@@ -227,32 +227,6 @@ class Source(ABC):
         """Return cached pages of a memory map to the system, if there is one."""
 
 
-def _delegate(method: str) -> Any:
-    """A method that calls that of the wrapped source."""
-    return lambda self, *given, **options: getattr(self.base, method)(*given, **options)
-
-
-class SourceView(Source):
-    """A source that wraps another: it delegates everything that a subclass does not override.
-
-    Parameters
-    ----------
-    base : Source
-        The wrapped source.
-    """
-
-    def __init__(self, base: Source) -> None:
-        self.base = base
-        for attribute in Source.__annotations__:  # all of them, so no wrapper can forget one
-            setattr(self, attribute, getattr(base, attribute))
-
-    name, row_number, block_edges = map(_delegate, ("name", "row_number", "block_edges"))
-    original_rows = property(lambda self: self.base.original_rows)
-    read, read_stored, calibrate = map(_delegate, ("read", "read_stored", "calibrate"))
-    add_sums = _delegate("add_sums")
-    bytes_touched, release = map(_delegate, ("bytes_touched", "release"))
-
-
 PILOT_ROWS = 32
 COLUMNS_AT_ONCE = 8192
 

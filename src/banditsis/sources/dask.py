@@ -17,7 +17,7 @@ from banditsis.core.progress import status
 from banditsis.sources.array import check_matrix, line_bytes
 from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SumContext, split_groups
 from banditsis.sources.blocks import chunk_bytes, shift_rows, split_rows
-from banditsis.sources.views import ColumnSubset
+from banditsis.sources.views import Subset
 from banditsis.statistics.moments import Weights
 
 #: Number of times that Dask runs a failed task again.
@@ -48,7 +48,7 @@ def block_sums(
     source, (columns, calibration) = _open_block(block, shape), panel
     n, p = count_rows(rows), count_rows(columns)
     out = np.zeros((1, weights.n_lines, p))
-    chosen = source if p == source.shape[1] else ColumnSubset(source, as_indices(columns))
+    chosen = source if p == source.shape[1] else Subset(source, columns=as_indices(columns))
     with one_blas_thread(), Workers(1) as workers:
         context = SumContext(calibration, out, workers)
         chosen.add_sums(rows, np.array([0, n]), None, weights, context)

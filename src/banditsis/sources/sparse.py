@@ -23,7 +23,7 @@ from banditsis.sources.base import (
     split_groups,
 )
 from banditsis.sources.blocks import BlockSource
-from banditsis.sources.views import ColumnSubset
+from banditsis.sources.views import Subset
 from banditsis.statistics.moments import Weights
 
 STORED_PER_TILE = 1 << 18  # stored cells
@@ -89,7 +89,7 @@ class SparseSource(BlockSource):
         full, scale = self._pilot_scale(pilot) if self.by_row else self._column_scale
         shift, scale = np.zeros(self.shape[1]), scale.copy()
         if full.size:
-            dense = calibrate(ColumnSubset(self, full), rows, pilot, np.dtype(np.float64))
+            dense = calibrate(Subset(self, columns=full), rows, pilot, np.dtype(np.float64))
             shift[full], scale[full] = dense.shift, dense.scale
         return Calibration(shift, scale)
 
