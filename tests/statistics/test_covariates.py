@@ -175,7 +175,7 @@ def test_invalid_covariates(options, error, message):
 
 
 def test_too_few_rows_for_the_covariates():
-    with pytest.raises(ValueError, match=r"5 rows are read first, .* 3 covariates .* need 6 or more"):
+    with pytest.raises(ValueError, match=r"5 rows are read first, .* 3 covariates need 6 or more"):
         screen(X, Y, Plan.subsample(N, P, 5, 5), covariates=Z)
     with pytest.raises(ValueError, match="guaranteed with no covariates"):
         screen(X, Y, Plan.guaranteed(N, P, 5, 0.3), covariates=Z)

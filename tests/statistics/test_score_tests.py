@@ -198,7 +198,7 @@ BAD = {
     "fractions": (COUNTS / 2, "poisson", None, "needs counts, 0, 1, 2, …, got 0.5 in row"),
     "words": (np.where(BINARY, "a", "b"), "poisson", None, "needs counts, got labels"),
     "only zeros": (COUNTS, "poisson", LEVEL, "all counts are 0"),
-    "one column": (TIMES, "cox", None, r"needs two columns as response, time and event \(0 or 1\)"),
+    "one column": (TIMES, "cox", None, r"needs two columns, time and event \(0 or 1\)"),
     "events": (np.column_stack([EVENTS, TIMES]), "cox", None, "events that are 0 .* in the second column"),
     "times": (np.column_stack([-TIMES, EVENTS]), "cox", None, "needs times of 0 or more, got -"),
     "no events": (np.column_stack([TIMES, 0 * TIMES]), "cox", None, "have no events"),
@@ -206,7 +206,7 @@ BAD = {
     "no time": (np.column_stack([np.where(TIMES > 9, np.nan, TIMES), EVENTS]), "cox", None, "replace it.$"),
     "constant": (np.ones(N), "pearson", None, r"constant, 1\.0, in all 300 rows, .* the response\.$"),
     "ranks": (np.ones(N), "kendall", None, r"constant, 1.0, in all 300 rows, .* the response\.$"),
-    "many": (COUNTS, "pearson", np.eye(N), r"there are 300 rows, .* 299 .*: use fewer covariates\.$"),
+    "many": (COUNTS, "pearson", np.eye(N), r"300 rows are known, .* 299 .*: use fewer covariates\.$"),
     "monotone": (SURVIVAL[:, ::1] * [1, 1], "cox", -TIMES * 50, "does not converge on 300 rows"),
 }
 

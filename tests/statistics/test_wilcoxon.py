@@ -205,7 +205,7 @@ def test_a_sample_says_what_it_may_have_missed(sampling):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"statistic": Wilcoxon("X")}, r"reference must be a class, got 'X'; the classes are 'B', 'T'"),
+        ({"statistic": Wilcoxon("X")}, r"reference must be a class, got 'X'; classes are 'B', 'T'"),
         ({"sample_weight": np.arange(100)}, "'wilcoxon' does not support sample weights"),
         ({"covariates": np.arange(100.0)}, "'wilcoxon' does not support covariates"),
         ({"y": np.repeat([["B", "T"], ["T", "B"]], 50, axis=0)}, "one column of class labels, got 2"),

@@ -14,21 +14,11 @@ from banditsis.statistics.linear import LinearStatistic
 from banditsis.statistics.moments import Weights
 from banditsis.statistics.wilcoxon import Wilcoxon
 
-STATISTICS: dict[str, type[LinearStatistic] | type[SampleStatistic] | type[BinnedStatistic]] = {
-    "pearson": Pearson,
-    "anova": Anova,
-    "logistic": Logistic,
-    "poisson": Poisson,
-    "cox": Cox,
-    "spearman": Spearman,
-    "kendall": Kendall,
-    "chatterjee": Chatterjee,
-    "distance": Distance,
-    "wilcoxon": Wilcoxon,
-    "chi2": Chi2,
-    "information_value": InformationValue,
-    "mutual_information": MutualInformation,
-}
+Kind: TypeAlias = "type[LinearStatistic] | type[SampleStatistic] | type[BinnedStatistic]"
+LINEAR: tuple[Kind, ...] = (Pearson, Anova, Logistic, Poisson)
+SAMPLE: tuple[Kind, ...] = (Cox, Spearman, Kendall, Chatterjee, Distance, Wilcoxon)
+BINNED: tuple[Kind, ...] = (Chi2, InformationValue, MutualInformation)
+STATISTICS: dict[str, Kind] = {kind.name: kind for kind in (*LINEAR, *SAMPLE, *BINNED)}
 
 #: A statistic that was created with settings.
 WithSettings: TypeAlias = "SampleStatistic | BinnedStatistic"

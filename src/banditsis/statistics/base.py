@@ -1,10 +1,9 @@
 """The base classes of statistics, and what they share: class labels, effect sizes, error messages.
 
-A *linear statistic* (correlation, analysis of variance, score tests) is a function of sums over rows, see
-:mod:`banditsis.statistics.linear`. Sums over disjoint sets of rows can be added, so each round reads only its
-new rows. A *binned statistic* is a function of counts, which can be added too, see
-:mod:`banditsis.statistics.binned`. A *sample statistic* (ranks, distances) needs the values themselves: it
-scores a block of cells directly, and each round rereads all rows read so far.
+A *linear statistic* (correlation, analysis of variance, score tests) is a function of sums over rows, and a
+*binned statistic* of counts. Both can be added, so each round reads only its new rows. A *sample statistic*
+(ranks, distances) needs the values themselves: it scores a block of cells directly, and each round rereads
+all rows read so far.
 """
 
 from __future__ import annotations
@@ -136,10 +135,10 @@ class Statistic(ABC):
         """
         n, m, needed = len(self.y), count_rows(rows), self.rank + 3
         if self.rank and m < needed:
-            rows_read = f"{m:,} rows are read first" if m < n else f"there are {m:,} rows"
+            first, more = ("read first", ", or read more rows") if m < n else ("known", "")
             raise CovariateError(
-                f"{rows_read}, but {self.rank} covariates with an intercept need {needed:,} or more: use "
-                f"fewer covariates{', or read more rows, or all of them' if m < n else ''}."
+                f"{m:,} rows are {first}, but {self.rank} covariates need {needed:,} or more: use fewer "
+                f"covariates{more}."
             )
         for k in self.constant_responses(rows):
             which = describe_response(k, self.n_responses)
@@ -158,10 +157,9 @@ class Statistic(ABC):
         return self.copy_with(labels=labels, **{name: value[..., k] for name, value in own.items()})
 
     def row_sizes(self) -> RowSizes | None:
-        """How much rows contribute to the score of the only response.
+        """How much rows contribute to the score of the only response; None if rows must be a uniform sample.
 
-        The size of a row is the root mean square of its contribution for features without association, in
-        any unit. None if the statistic needs a uniform sample of rows.
+        The size of a row is the root mean square of its contribution for features without association.
         """
         return None
 
@@ -191,15 +189,16 @@ class SampleStatistic(Statistic):
     """A statistic that needs the values themselves, such as their ranks.
 
     A subclass has a ``name``, ``prepare``, which processes the response once in each round, and
-    ``score_block``. Parameters belong to its constructor; an object can be passed as ``statistic`` instead of
-    a name. The engine takes care of rows, columns, threads and missing values.
+    ``score_block``. With ``row_sizes`` it also has ``prepare_weighted(y, weights)``, for rows with sampling
+    weights. Parameters belong to its constructor; an object can be passed as ``statistic`` instead of a name.
+    The engine takes care of rows, columns, threads and missing values.
     """
 
     rereads = True
     has_pvalues = False
     #: Whether ``score_block`` returns a second line, the decimal logarithm of the p-value of each score.
     returns_pvalues: ClassVar[bool] = False
-    #: Whether ``score_stored`` scores the stored cells of a sparse matrix, of which the others are 0.
+    #: Whether ``score_stored(cells, prepared)`` scores the :class:`StoredCells` of a sparse matrix.
     reads_stored: ClassVar[bool] = False
     #: Whether several responses are scored together: lines of ``score_block`` are then responses × columns.
     shares_pass: bool = False
@@ -213,10 +212,6 @@ class SampleStatistic(Statistic):
         Class labels are passed as the numbers 0, 1, ... in the order of the labels.
         """
 
-    def prepare_weighted(self, y: Floats, weights: Floats) -> Any:
-        """As ``prepare``, for rows with sampling weights; only called if there are ``row_sizes``."""
-        raise NotImplementedError
-
     @abstractmethod
     def score_block(self, block: Floats, prepared: Any) -> Floats:
         """Signed scores of the columns of a block; ``prepared`` comes from ``prepare`` for the same rows.
@@ -224,23 +219,15 @@ class SampleStatistic(Statistic):
         The block is finite and may be overwritten; its columns are contiguous. A constant column scores 0.
         """
 
-    def score_stored(self, cells: Any, prepared: Any) -> Floats:
-        """As ``score_block``, of :class:`~banditsis.sources.base.StoredCells`; only if ``reads_stored``."""
-        raise NotImplementedError
-
     def null_distribution(
         self, prepared: Any, n_rows: int, present: Floats | None
     ) -> NullDistribution | None:
-        """Distribution of the scores of features without association, or None if it is not known.
+        """Distribution of the scores of features without association, for a statistic without p-values.
 
-        Not called if the statistic returns p-values. ``present`` is the number of the ``n_rows`` rows in
-        which each feature is present, by whose square root scores were reduced; None if none is missing.
+        ``present`` is the number of the ``n_rows`` rows in which each feature is present, by whose square
+        root scores were reduced; None if no cell can be missing.
         """
         return None
-
-    def rank_parts(self, rows: Rows, linear: bool) -> ScoreParts:
-        """The first response of a rank correlation, linear in the ranks of the feature or nearly so."""
-        return ScoreParts(self.response(rows)[:, None], ranks=True, linear=linear)
 
     def bind(self, y: Array, pairwise: bool) -> Self:
         """Validate the responses and copy the statistic for them."""
@@ -322,7 +309,7 @@ def check_classes(name: str, y: Array) -> list[Array]:
     """Class labels of each column of y; raise if a column does not hold class labels."""
     labels = [np.unique(column) for column in y.T]
     for k, found in enumerate(labels):
-        where = describe_response(k, len(labels))
+        where, problem = describe_response(k, len(labels)), ""
         if y.dtype.kind in "US" and len(found) > max(2, min(MAX_CLASSES, len(y) // MIN_CLASS_ROWS)):
             # Text sorts after digits, so the last value shows why numbers with a few words are not numbers.
             raise ValueError(
@@ -334,18 +321,11 @@ def check_classes(name: str, y: Array) -> list[Array]:
         if len(found) < 2:
             problem = f"at least two classes, got one class{where}: {show(found[0])}."
         elif y.dtype.kind == "f" and not np.array_equal(found, np.round(found)):
-            problem = (
-                f"class labels, got a continuous response{where}; use the statistic 'pearson', or cut the "
-                "response into classes."
-            )
+            problem = f"class labels, got a continuous response{where}; use 'pearson', or cut it."
         elif len(found) >= len(y):
-            problem = (
-                f"classes of several rows, got {len(found):,} classes in {len(y):,} rows{where}; use the "
-                "statistic 'pearson' for a numeric response."
-            )
-        else:
-            continue
-        raise ValueError(f"statistic {name!r} needs {problem}")
+            problem = f"classes of several rows, got {len(found):,} classes{where}; use 'pearson'."
+        if problem:
+            raise ValueError(f"statistic {name!r} needs {problem}")
     return labels
 
 

@@ -1,8 +1,7 @@
 """Statistics of tables of counts: features are cut into bins, and the response has classes.
 
 Bins hold about equal shares of the rows that are read first. A value that holds more than a share has a bin
-of its own, as missing cells have, and a feature with few values has a bin for each. Counts of disjoint sets
-of rows add up, so each round reads only its new rows.
+of its own, as missing cells have, and a feature with few values has a bin for each.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from banditsis import kernels
 from banditsis.core.arrays import Array, Floats, Rows, ratio
 from banditsis.core.formatting import count
 from banditsis.core.validation import check_integer, find_missing
-from banditsis.statistics.base import Statistic, check_classes, describe_response, show
+from banditsis.statistics.base import Statistic, check_classes, describe_response
 from banditsis.statistics.null_distributions import log10_chi2_tail
 
 #: A numeric response with more values is cut into so many classes.
@@ -28,14 +27,9 @@ MIN_EXPECTED, MIN_EXPECTED_OF_TWO = 5, 10
 
 
 class BinnedStatistic(Statistic):
-    """A statistic of the table of counts of each feature, bins × classes.
+    """A statistic of the table of counts of each feature, bins × classes, with at most ``n_bins`` bins.
 
-    Missing cells, if they are allowed, have a bin of their own instead of being left out.
-
-    Parameters
-    ----------
-    n_bins : int
-        Largest number of bins, without that of missing cells.
+    Missing cells, if they are allowed, have another bin instead of being left out.
     """
 
     one_sided = True
@@ -55,9 +49,8 @@ class BinnedStatistic(Statistic):
         """Copy the statistic for some responses, which are cut into classes."""
         found = [self._classify(y[:, [k]], describe_response(k, y.shape[1])) for k in range(y.shape[1])]
         labels, codes, notes = zip(*found, strict=True)
-        stacked = np.column_stack(codes).astype(np.uint32)
-        said = tuple(filter(None, notes))
-        return self.copy_with(y=y, pairwise=pairwise, labels=list(labels), codes=stacked, notes=said)
+        own = {"y": y, "codes": np.column_stack(codes).astype(np.uint32), "notes": tuple(filter(None, notes))}
+        return self.copy_with(pairwise=pairwise, labels=list(labels), **own)
 
     def _classify(self, y: Array, which: str) -> tuple[Array, Array, str]:
         """Labels of the classes of a response, the class of each row, and a note."""
@@ -66,8 +59,7 @@ class BinnedStatistic(Statistic):
             return labels, np.searchsorted(labels, y[:, 0]), ""
         values, codes = np.unique(y, return_inverse=True)
         if len(values) < 2:
-            one = f"got one class{which}: {show(values[0])}."
-            raise ValueError(f"statistic {self.name!r} needs at least two classes, {one}")
+            check_classes(self.name, y)  # which raises
         if len(values) <= MAX_VALUES or self.by_class:
             return values, codes.ravel(), ""
         edges = np.full((kernels.bins.UNROLLED, 1), np.nan)
@@ -176,9 +168,7 @@ class Chi2(BinnedStatistic):
         smallest = np.where(occupied, expected, np.inf).min(axis=(1, 2))
         enough = smallest >= np.where(freedom == 2, MIN_EXPECTED_OF_TWO, MIN_EXPECTED)
         known = np.where(enough | (freedom == 0), freedom, np.nan)
-        yates = np.where(
-            freedom == 1, 0.5 * np.sqrt(ratio(occupied.astype(np.float64), expected).sum(axis=(1, 2))), 0.0
-        )
+        yates = 0.5 * np.sqrt(ratio(occupied.astype(np.float64), expected).sum(axis=(1, 2))) * (freedom == 1)
         corrected = np.square(np.maximum(np.sqrt(square) - yates, 0.0))
         return np.stack([np.sign(v2) * np.sqrt(np.abs(v2)), log10_chi2_tail(corrected, known)])
 
@@ -202,14 +192,8 @@ class InformationValue(BinnedStatistic):
     .. math:: \mathrm{IV} = \sum_b (p_b - q_b) \, \mathrm{WoE}_b, \qquad \mathrm{WoE}_b = \ln \frac{p_b}{q_b}
 
     The second class is the label that sorts last, such as 1 or "yes". In a bin without one of the classes,
-    0.5 is added to both counts. The weights of evidence of the selected features are in
-    ``result.evidence.bins``. The population stability index is the same with two periods instead of
-    classes.
-
-    Parameters
-    ----------
-    n_bins : int
-        Largest number of bins, without that of missing cells.
+    0.5 is added to both counts. ``result.evidence.bins`` has the weights of evidence. The population
+    stability index is the same with two periods instead of classes. ``n_bins`` is as in :class:`Chi2`.
 
     References
     ----------
@@ -232,10 +216,10 @@ class InformationValue(BinnedStatistic):
         bound = super().bind(y, pairwise)
         for k, labels in enumerate(bound.labels):
             if len(labels) != 2:
+                which = describe_response(k, len(bound.labels))
                 raise ValueError(
                     f"statistic {self.name!r} needs a response with two classes, got {len(labels):,} values"
-                    f"{describe_response(k, len(bound.labels))}; use 'chi2' or 'mutual_information', or make "
-                    "an indicator."
+                    f"{which}; use 'chi2' or 'mutual_information', or make an indicator."
                 )
         return bound
 
@@ -250,12 +234,8 @@ class MutualInformation(BinnedStatistic):
                   - \frac{s - r - c + 1}{2 n}
 
     where r bins, c classes and s cells of the table have rows. The last term is the correction for bias of
-    Miller and Madow [1]_, so the score of a feature without association is about 0, and may be negative.
-
-    Parameters
-    ----------
-    n_bins : int
-        Largest number of bins, without that of missing cells.
+    Miller and Madow [1]_, so scores of features without association are about 0, and may be negative.
+    ``n_bins`` is as in :class:`Chi2`.
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -40,8 +40,8 @@ class CovariateError(ValueError):
 class Covariates:
     """Covariates, finite numbers of shape (n, k), as an orthonormal basis over all rows.
 
-    Row i of the basis is ``(values[i] - centre) @ basis - offset``, computed a few rows at a time. Its
-    columns have mean 0 and variance 1 and are uncorrelated; their number is the rank.
+    Row i of the basis is ``(values[i] - centre) @ basis - offset``. Its columns have mean 0 and variance 1
+    and are uncorrelated; their number is the rank.
     """
 
     values: Array
@@ -66,18 +66,17 @@ class Covariates:
             piece -= self.offset
         return design
 
-    def take(self, rows: Indices) -> Covariates:
-        """Covariates of some rows, with a basis of their own."""
-        return _find_basis(self.values[rows], self.resolution)
-
 
 def find_basis(values: Array, dtype: np.dtype) -> Covariates:
     """Find the basis of covariates, numbers of shape (n, k); ``dtype`` is that of the features."""
-    return _find_basis(values, RESOLUTION[4 if dtype.kind == "f" and dtype.itemsize < 8 else 8])
-
-
-def _find_basis(values: Array, resolution: float) -> Covariates:
-    low, high = _ranges(values)
+    resolution = RESOLUTION[4 if dtype.kind == "f" and dtype.itemsize < 8 else 8]
+    low, high = np.full((2, values.shape[1]), [[np.inf], [-np.inf]])
+    for rows in chunks(slice(0, len(values))):
+        part = np.ascontiguousarray(values[rows].T)  # faster than a reduction along the first axis
+        low, high = np.minimum(low, part.min(axis=1)), np.maximum(high, part.max(axis=1))
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            k, row = (np.argwhere(~np.isfinite(part))[0] + (0, rows.start)).tolist()
+            raise ValueError(f"covariates contain infinity in row {row:,}, column {k}: drop or replace it.")
     centre, reach = low / 2 + high / 2, high / 2 - low / 2
     # Stored values are exact whatever their dtype: only differences below float64 rounding are noise.
     rounding = 2.0**-52 * np.maximum(np.abs(low), np.abs(high))
@@ -99,20 +98,6 @@ def _find_basis(values: Array, resolution: float) -> Covariates:
     kept = singular > max(SMALLEST_SHARE, (rounding @ scale / size).max(initial=0.0))
     rotation = directions[kept].T / singular[kept] / size[:, None]
     return replace(scaled, basis=scale @ rotation, offset=triangle[0, 1:] @ rotation)
-
-
-def _ranges(values: Array) -> tuple[Floats, Floats]:
-    """Smallest and largest value of each column; raise if a value is not finite."""
-    low, high = np.full((2, values.shape[1]), [[np.inf], [-np.inf]])
-    for rows in chunks(slice(0, len(values))):
-        part = np.ascontiguousarray(values[rows].T)  # faster than a reduction along the first axis
-        low, high = np.minimum(low, part.min(axis=1)), np.maximum(high, part.max(axis=1))
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            k, row = (int(i) for i in np.argwhere(~np.isfinite(part))[0])
-            raise ValueError(
-                f"covariates contain infinity in row {rows.start + row:,}, column {k}: drop or replace it."
-            )
-    return low, high
 
 
 def whiten(gram: Floats) -> Floats:
@@ -142,11 +127,14 @@ def encode_covariates(covariates: Any, n: int, *, allow_missing: bool) -> Encode
 
     They are an array of shape (n,) or (n, k), a frame, or a mapping of names to columns.
     """
-    array = _as_array(covariates, n)
+    array, notes = _as_array(covariates, n), list[str]()
+    parts, labels = [np.empty((n, 0))], list[object]()
+    columns: Iterable[tuple[Any, Array]] = ()
     if array is not None and array.dtype.kind in "fiub":
-        return _with_complete(array, range(array.shape[1]), [], allow_missing)
-    parts, labels, notes = [np.empty((n, 0))], list[object](), list[str]()
-    for label, column in _columns(covariates) if array is None else enumerate(array.T):
+        parts, labels = [array], list(range(array.shape[1]))
+    else:
+        columns = _columns(covariates) if array is None else enumerate(array.T)
+    for label, column in columns:
         if column.shape != (n,):
             raise ValueError(
                 f"covariates must have one value for each of the {n:,} rows of X, got {len(column):,} of "
@@ -159,17 +147,30 @@ def encode_covariates(covariates: Any, n: int, *, allow_missing: bool) -> Encode
                 notes.append(f"covariate {label!r} was expanded into {count(k, 'indicator column')}.")
         parts.append(numbers.reshape(n, -1))
         labels += [label] * parts[-1].shape[1]
-    return _with_complete(np.column_stack(parts), labels, notes, allow_missing)
+    values = parts[0] if len(parts) == 1 else np.column_stack(parts)
+    missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros((1, 1), bool)
+    if not missing.any():
+        return EncodedCovariates(values, None, tuple(notes))
+    if not allow_missing:
+        row, k = (int(i) for i in np.argwhere(missing)[0])
+        raise MissingValueError(
+            f"covariates contain NaN in row {row:,}, column {labels[k]!r}: drop these rows, fill the missing "
+            "values, or set missing='pairwise' to omit them."
+        )
+    complete = np.flatnonzero(~missing.any(axis=1))
+    if complete.size == 0:
+        raise ValueError("every row has a missing covariate: omit the covariates that are mostly missing.")
+    omitted = f"{count(n - complete.size, 'row')} with missing covariates {were(n - complete.size)} omitted."
+    return EncodedCovariates(values, complete, (*notes, omitted))
 
 
 def _as_array(covariates: Any, n: int) -> Array | None:
     """Covariates as an array of shape (n, k); None if columns have types of their own."""
     if is_frame(covariates) or isinstance(covariates, Mapping):
         return None
-    if is_masked(covariates):
-        raise TypeError("masked arrays are not supported: fill the missing values of the covariates first.")
-    if hasattr(covariates, "toarray"):
-        raise TypeError("sparse covariates are not supported: pass covariates.toarray().")
+    if is_masked(covariates) or hasattr(covariates, "toarray"):
+        kind, other = ("masked", ".filled(…)") if is_masked(covariates) else ("sparse", ".toarray()")
+        raise TypeError(f"{kind} covariates are not supported: pass covariates{other}.")
     is_arrow = type(covariates).__module__.startswith("pyarrow")
     values = np.asarray(covariates.to_pylist() if is_arrow else covariates)
     if values.ndim not in (1, 2) or len(values) != n:
@@ -234,24 +235,3 @@ def _indicators(column: Array, label: object) -> Array:
     indicators = np.full((len(column), max(len(levels) - 1, 0)), np.nan)
     indicators[~missing] = np.eye(len(levels))[codes][:, 1:]
     return indicators
-
-
-def _with_complete(
-    values: Array, labels: Sequence[object], notes: list[str], allow_missing: bool
-) -> EncodedCovariates:
-    """Find the rows without missing values; raise if there are others and this is not allowed."""
-    missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros((1, 1), bool)
-    if not missing.any():
-        return EncodedCovariates(values, None, tuple(notes))
-    if not allow_missing:
-        row, k = (int(i) for i in np.argwhere(missing)[0])
-        raise MissingValueError(
-            f"covariates contain NaN in row {row:,}, column {labels[k]!r}: drop these rows, fill the missing "
-            "values, or set missing='pairwise' to omit them."
-        )
-    complete = np.flatnonzero(~missing.any(axis=1))
-    if complete.size == 0:
-        raise ValueError("every row has a missing covariate: omit the covariates that are mostly missing.")
-    n = len(values) - complete.size
-    omitted = f"{count(n, 'row')} with missing covariates {were(n)} omitted."
-    return EncodedCovariates(values, complete, (*notes, omitted))

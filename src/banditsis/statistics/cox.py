@@ -33,11 +33,10 @@ class Cox(SampleStatistic):
               V = \sum_t d_t \big( \overline{x^2}_t - \bar x_t^2 \big), \quad
               \bar x_t = \frac{\sum_{R_t} e_i x_i}{\sum_{R_t} e_i}
 
-    and the score is :math:`U / \sqrt{V n}`; its square times n is the χ² of the score test [1]_. For a
-    feature with two values and without covariates this is the log-rank test. V contains a square for each
-    event time and is not a function of a fixed set of sums, so each round rereads all rows read so far.
-    Covariates are fitted to the rows read, and U and V are adjusted for them. Sample weights multiply the
-    contribution of each row to the sums over events and over rows at risk.
+    and the score is :math:`U / \sqrt{V n}`; its square times n is the χ² of the score test [1]_, which for a
+    feature with two values and without covariates is the log-rank test. V contains a square for each event
+    time, so each round rereads all rows read so far. Covariates are fitted to the rows read, and U and V are
+    adjusted for them. Sample weights multiply the rows in the sums over events and over rows at risk.
 
     The response is (time, event): an array or a frame of two columns in this order, or a structured array
     of two fields, in either order if the event is boolean. There can be only one response.
@@ -69,14 +68,11 @@ class Cox(SampleStatistic):
         """Time and event as two columns."""
         values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
         if (fields := values.dtype.names) is not None:
-            if len(fields) != 2:
-                raise ValueError(f"statistic 'cox' needs the fields time and event, got {', '.join(fields)}.")
             columns = [values[name] for name in fields]  # text would make both text
             values = np.array(columns[::-1] if columns[0].dtype.kind == "b" else columns, dtype=object).T
         if values.ndim != 2 or values.shape[1] != 2:
             raise ValueError(
-                "statistic 'cox' needs two columns as response, time and event (0 or 1), got shape "
-                f"{values.shape}."
+                f"statistic 'cox' needs two columns, time and event (0 or 1), got shape {values.shape}."
             )
         try:
             return values.astype(object).astype(np.float64) if values.dtype.kind in "OUS" else values
@@ -89,13 +85,10 @@ class Cox(SampleStatistic):
     def bind(self, y: Array, pairwise: bool) -> Self:
         time, event = y.T
         events = "events that are 0 (censored) or 1, in the second column of the response"
-        for values, invalid, needed in (
-            (time, time < 0, "times of 0 or more"),
-            (event, (event != 0) & (event != 1), events),
-        ):
+        for k, invalid in enumerate((time < 0, (event != 0) & (event != 1))):
             if invalid.any():
-                row = int(np.argmax(invalid))
-                raise ValueError(f"statistic 'cox' needs {needed}, got {values[row]:g} in row {row:,}.")
+                row, needed = int(np.argmax(invalid)), events if k else "times of 0 or more"
+                raise ValueError(f"statistic 'cox' needs {needed}, got {y[row, k]:g} in row {row:,}.")
         return self.copy_with(y=y, pairwise=pairwise)
 
     def subset(self, responses: Sequence[int]) -> Self:
@@ -103,10 +96,8 @@ class Cox(SampleStatistic):
 
     def calibrate(self, rows: Rows) -> Self:
         if self.constant_responses(rows):
-            what = "different times" if self.y[rows, 1].any() else "events"
-            raise ValueError(
-                f"all {len(self.y):,} rows have no {what}: check that the response is (time, event)."
-            )
+            n, what = len(self.y), "different times" if self.y[rows, 1].any() else "events"
+            raise ValueError(f"all {n:,} rows have no {what}: check that the response is (time, event).")
         return super().calibrate(rows)
 
     def constant_responses(self, rows: Rows) -> list[int]:
@@ -131,9 +122,9 @@ class Cox(SampleStatistic):
         return lambda rows: sizes[rows]
 
     def prepare(self, y: Floats) -> NullModel:
-        return self.prepare_weighted(y, np.ones(len(y)))
+        return self.prepare_weighted(y, 1.0)
 
-    def prepare_weighted(self, y: Floats, weights: Floats) -> NullModel:
+    def prepare_weighted(self, y: Floats, weights: Floats | float) -> NullModel:
         weights = weights * y[:, 2]
         return fit_null_model(y[:, 0], y[:, 1], y[:, 3:], weights / weights.mean())
 
@@ -172,22 +163,22 @@ class Cox(SampleStatistic):
 
 
 class NullModel(NamedTuple):
-    """The Cox model with the covariates alone; rows are in ``order``, latest time first. The first seven
-    fields are those of :func:`~banditsis.kernels.model_free.risk_set_moments`.
+    """The Cox model with the covariates alone: what ``risk_set_moments`` takes, and what adjusts its sums.
+
+    Rows are in ``order``, latest time first. ``risk`` is the relative risk of each row times its weight.
+    ``linear`` are the martingale residuals, then for each covariate the weights of its information with a
+    feature, and ``square`` the weights of the squares of a feature. Each event time has the number of rows at
+    risk, the number of events, and the sum of risks. ``white`` whitens the information of the covariates, and
+    ``gradient`` is theirs, whitened.
     """
 
     order: Indices
-    #: Relative risk of each row times its weight.
     risk: Floats
-    #: Martingale residuals, then for each covariate the weights of its information with a feature.
     linear: Floats
-    #: Weights of the squares of a feature in its information.
     square: Floats
-    #: Each event time: how many rows are at risk, the number of events, and the sum of risks.
     ends: Indices
     events: Floats
     at_risk: Floats
-    #: Whitening matrix of the covariates' information, and their whitened gradient.
     white: Floats
     gradient: Floats
 
@@ -255,11 +246,8 @@ def _log_pvalue(model: NullModel, Z: Floats, x: Array) -> float:
 
     def cumulants(t: float) -> tuple[float, float, float]:
         tilted, first, second = moments(t)
-        return (
-            float(d @ np.log(tilted / total)) - t * expected,
-            float(d @ first) - expected,
-            float(d @ second),
-        )
+        value = float(d @ np.log(tilted / total)) - t * expected
+        return value, float(d @ first) - expected, float(d @ second)
 
     # As in a t test, each covariate takes a degree of freedom of the events.
     freedom = max(1.0 - Z.shape[1] / d.sum(), 0.0)

@@ -66,7 +66,7 @@ class Spearman(SampleStatistic):
         return replace(null, scale=null.scale * np.sqrt(n_rows / n))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
-        return self.rank_parts(rows, linear=True)
+        return ScoreParts(self.response(rows)[:, None], ranks=True)
 
 
 class Kendall(SampleStatistic):
@@ -119,7 +119,7 @@ class Kendall(SampleStatistic):
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:
         """Those of Spearman's ρ, which has the same p-values if one of the variables has two values."""
-        return self.rank_parts(rows, linear=False)
+        return ScoreParts(self.response(rows)[:, None], ranks=True, linear=False)
 
 
 class Chatterjee(SampleStatistic):

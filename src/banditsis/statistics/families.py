@@ -15,7 +15,7 @@ from banditsis.statistics.base import RowSizes, check_classes, describe_response
 from banditsis.statistics.covariates import CovariateError, Covariates, whiten
 from banditsis.statistics.linear import L, LinearStatistic, map_rows, target_moments, weigh
 from banditsis.statistics.moments import Layout, Moments, common
-from banditsis.statistics.null_distributions import BetaNull, NormalNull, NullDistribution
+from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 
 TOLERANCE = 1e-10
@@ -29,11 +29,9 @@ class Pearson(LinearStatistic):
     .. math:: r = \frac{\sum (x - \bar x)(y - \bar y)}
                        {\sqrt{\sum (x - \bar x)^2 \sum (y - \bar y)^2}}
 
-    A response of two classes is the indicator of the label that sorts last (True, "yes").
-
-    With sample weights all sums and means are weighted, and p-values are those of the slope in weighted least
-    squares. If values are missing, r of the rows in which the feature is present is multiplied by √(present
-    rows / rows read); without this factor, features that are almost empty would win by chance.
+    A response of two classes is the indicator of the label that sorts last (True, "yes"). With sample weights
+    all sums and means are weighted. If values are missing, r of the rows in which the feature is present is
+    multiplied by √(present rows / rows read), because features that are almost empty would win by chance.
 
     References
     ----------
@@ -59,10 +57,6 @@ class Pearson(LinearStatistic):
         labels = [[False, True] if y.dtype.kind == "b" else distinct_values(column, 3) for column in y.T]
         return _bind_second_class(cls, y, labels, pairwise, "numbers or two classes")
 
-    def null(self, found: Moments, response: int) -> NullDistribution | None:
-        """Student's t distribution, for the rows in which a feature is present."""
-        return _beta_null(found, 1)
-
     def effects(self, found: Moments, response: int) -> Floats | None:
         """The slope of the response."""
         slopes = np.sqrt(ratio(np.maximum(found.targets[0, 0], 0.0), found.squares))
@@ -75,9 +69,8 @@ class Anova(LinearStatistic):
     .. math:: \eta = \sqrt{\frac{\sum_c n_c (\bar x_c - \bar x)^2}{\sum_i (x_i - \bar x)^2}},
               \qquad F = \frac{\eta^2 / (k - 1)}{(1 - \eta^2) / (n - k)}
 
-    The response holds class labels, numbers or strings. The score is computed from the sums of ``z`` in each
-    class and of ``z²``, all of them weighted if rows have sample weights. With two classes η is the absolute
-    correlation with their indicator.
+    The response holds class labels, numbers or strings. With two classes η is the absolute correlation with
+    their indicator. With sample weights all sums and means are weighted.
 
     References
     ----------
@@ -141,9 +134,6 @@ class Anova(LinearStatistic):
             return super().score(found, response)
         return np.sqrt(np.clip(ratio(found.between()[0], found.squares), 0.0, 1.0))
 
-    def null(self, found: Moments, response: int) -> NullDistribution | None:
-        return _beta_null(found, found.between()[1])
-
     def effects(self, found: Moments, response: int) -> Floats | None:
         """Of two classes, the difference of the means of the feature: its slope on the indicator."""
         if self.n_classes > 2:
@@ -182,7 +172,7 @@ class Family:
 
 
 class ScoreTest(LinearStatistic):
-    """Common part of the score tests.
+    """A score test of one feature in a generalised linear model.
 
     With covariates, the null model is fitted once, to all rows; targets are its residuals, and v contains the
     variances of the response. Without, its only coefficient is the mean of the rows read, and targets and
@@ -194,9 +184,8 @@ class ScoreTest(LinearStatistic):
 
     def given(self, covariates: Covariates | None, sample_weight: Floats | None) -> Self:
         found = super().given(covariates, sample_weight)
-        if covariates is None:
-            return found
-        return found.copy_with(has_variances=True, shares_pass=False, max_score=np.inf)
+        own = {"has_variances": True, "shares_pass": False, "max_score": np.inf}
+        return found.copy_with(**own) if covariates is not None else found
 
     def calibrate(self, rows: Rows) -> Self:
         ready = super().calibrate(rows)
@@ -207,8 +196,7 @@ class ScoreTest(LinearStatistic):
 
     def predictor(self, rows: Rows) -> Floats:
         """Linear predictor of the null model with covariates in some rows."""
-        assert self.coefficients is not None
-        return np.asarray(self.design(rows) @ self.coefficients[:, 0])
+        return np.asarray(self.design(rows) @ np.asarray(self.coefficients)[:, 0])
 
     def targets(self, rows: Rows) -> Floats:
         if self.rank == 0:
@@ -244,9 +232,7 @@ class ScoreTest(LinearStatistic):
         return np.sqrt(ratio(found.n_rows, information))
 
     def few_events(self, rows: Rows) -> str | None:
-        if self.rank == 0:
-            return None
-        total = float(self.y[rows, 0].sum())
+        total = float(self.y[rows, 0].sum()) if self.rank else 0.0
         rarer = total if self.family.dispersed else min(total, count_rows(rows) - total)
         return describe_few_events(int(rarer), self.rank)
 
@@ -257,11 +243,9 @@ class ScoreTest(LinearStatistic):
         by_likelihood = partial(self._log_pvalue, parts, self.variances(rows), self.predictor(rows))
         return parts._replace(by_likelihood=by_likelihood)
 
-    def _log_pvalue(self, parts: ScoreParts, v: Floats | None, predictor: Floats, x: Array) -> float:
+    def _log_pvalue(self, parts: ScoreParts, v: Any, predictor: Floats, x: Array) -> float:
         """By the distribution that the null model gives to the response of each row."""
-        family, A = self.family, parts.design
-        assert A is not None
-        assert v is not None
+        family, A = self.family, np.asarray(parts.design)
         g = x - x.mean(dtype=np.float64)
         g = g - A @ (white := whiten(A.T @ (A * v[:, None]))).T @ (white @ (A.T @ (v * g)))
         information = float(v @ np.square(g))
@@ -288,13 +272,10 @@ class Logistic(ScoreTest):
     .. math:: U = \sum x (y - \mu), \quad V = \sum v x^2 - b^\top (A^\top v A)^{-1} b, \quad b = A^\top v x,
               \quad v = \mu (1 - \mu)
 
-    A contains an intercept and the covariates, and μ comes from the null model, which contains only these.
-    The score is :math:`U / \sqrt{V n}`; its square times n is the χ² of Rao's test [1]_. Without covariates
-    it is the correlation with the indicator of the second class.
-
-    The response has two classes, numbers or strings; the one that sorts last (True, 1, "yes") counts as 1.
-    Without covariates, μ is the mean of the rows read. With covariates, the null model is fitted to all rows,
-    and its residuals in the rows read are projected on the complement of A.
+    A contains an intercept and the covariates, and μ comes from the null model, which contains only these and
+    is fitted to all rows. The score is :math:`U / \sqrt{V n}`; its square times n is the χ² of Rao's test
+    [1]_. Without covariates μ is the mean of the rows read, and the score is the correlation with the class.
+    The response has two classes; the one that sorts last (True, 1, "yes") counts as 1.
 
     References
     ----------
@@ -341,9 +322,8 @@ class Poisson(ScoreTest):
     .. math:: \frac{\sum (x - \bar x)(y - \bar y)}{\sqrt{n \bar y \sum (x - \bar x)^2}}
 
     Counts often vary more than the model says. For p-values the χ² is divided by the dispersion of the null
-    model with k coefficients, :math:`φ = \frac{n}{n - k} \sum (y - μ)^2 / \sum μ` (quasi-likelihood). Unlike
-    the mean of (y - μ)²/μ, this estimate also holds if the variance grows faster than the mean, as long as
-    the feature does not depend on the covariates.
+    model with k coefficients, :math:`φ = \frac{n}{n - k} \sum (y - μ)^2 / \sum μ` (quasi-likelihood [1]_).
+    Unlike the mean of (y - μ)²/μ, it also holds if the variance grows faster than the mean.
 
     References
     ----------
@@ -400,13 +380,6 @@ def _bind_second_class(
     return cls(y if y.dtype.kind == "b" else y == positive, pairwise).copy_with(positive=positive)
 
 
-def _beta_null(found: Moments, n_directions: float | Floats) -> BetaNull:
-    """Distribution of a correlation with so many directions, in scores reduced for missing values."""
-    freedom = np.asarray(found.n_rows - found.rank - n_directions)
-    directions = n_directions if isinstance(n_directions, int) else common(np.asarray(n_directions))
-    return BetaNull(common(freedom), directions, scale=common(1 / found.reduction))
-
-
 def fit_null_model(model: ScoreTest) -> Floats:
     """Maximum likelihood coefficients of an intercept and the covariates, for one response."""
     family, rows, start = model.family, slice(0, len(model.y)), np.zeros(1 + model.rank)
@@ -419,10 +392,9 @@ def fit_null_model(model: ScoreTest) -> Floats:
         information = A.T @ (A * weigh(model, family.variance(mean), part)[:, None])
         return value, A.T @ weigh(model, y - mean, part), information
 
-    def derivatives(beta: Floats) -> tuple[float, Floats, Floats]:
+    def derivatives(beta: Floats) -> Any:
         parts = map_rows(model, lambda part: add_up(part, beta), rows)
-        value, gradient, information = (sum(some) for some in zip(*parts, strict=True))
-        return value, gradient, information
+        return [sum(some) for some in zip(*parts, strict=True)]
 
     mean = float(np.average(model.y[:, 0], weights=model.sample_weight))
     start[0] = family.link(mean)
@@ -436,11 +408,10 @@ def fit_null_model(model: ScoreTest) -> Floats:
 def maximise(
     derivatives: Callable[[Floats], tuple[float, Floats, Floats]], start: Floats, tolerance: float
 ) -> tuple[Floats, Floats] | None:
-    """Maximise a log-likelihood by Newton's method with step halving.
+    """Maximise a log-likelihood by Newton's method with step halving; None if there is no convergence.
 
     ``derivatives`` returns its value, gradient and information matrix at some coefficients. The last step
-    increases it by about half of the tolerance. Returns the coefficients, and the information before that
-    step; None if there is no convergence.
+    increases it by about half of the tolerance. Returns the coefficients, and the information before it.
     """
     beta, (value, gradient, information) = start, derivatives(start)
     for _ in range(100):

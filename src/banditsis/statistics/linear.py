@@ -32,8 +32,16 @@ from banditsis.core.arrays import (
 from banditsis.core.parallel import map_in_threads
 from banditsis.statistics.base import RowSizes, Statistic, describe_response
 from banditsis.statistics.covariates import CovariateError
-from banditsis.statistics.moments import SMALLEST_RESIDUAL, Gram, Layout, Moments, WeightArrays, Weights
-from banditsis.statistics.null_distributions import NullDistribution
+from banditsis.statistics.moments import (
+    SMALLEST_RESIDUAL,
+    Gram,
+    Layout,
+    Moments,
+    WeightArrays,
+    Weights,
+    common,
+)
+from banditsis.statistics.null_distributions import BetaNull, NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts, are_like_normal
 
 #: Cells of targets and covariates that stay in the cache, and rows that are worth a piece of their own.
@@ -143,9 +151,14 @@ class LinearStatistic(Statistic):
         left = found.targets[0, 0]
         return np.sqrt(np.where(left > SMALLEST_RESIDUAL * found.target_squares[0], left, 0.0))
 
-    @abstractmethod
     def null(self, found: Moments, response: int) -> NullDistribution | None:
-        """Distribution of the scores of features without association; None if it is not known."""
+        """Distribution of the scores of features without association; None if it is not known.
+
+        By default their squares are shares of variance, as in the t and the F test.
+        """
+        _, directions = found.between()
+        freedom = common(found.n_rows - found.rank - directions)
+        return BetaNull(freedom, common(directions), scale=common(1 / found.reduction))
 
     def effects(self, found: Moments, response: int) -> Floats | None:
         """Effect size of a score of 1 over the present rows, in units of scaled features."""

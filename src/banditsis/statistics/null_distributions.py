@@ -12,7 +12,7 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.parallel import map_in_threads
 
-#: Smaller p-values are computed as an upper tail, and those below the second limit as logarithms.
+#: Smaller p-values are computed as an upper tail, and those below the second limit by their logarithm.
 SMALL, TINY = 1e-3, 1e-250
 #: Nodes and weights of Gauss-Laguerre quadrature.
 LAGUERRE = np.polynomial.laguerre.laggauss(4)
@@ -49,8 +49,8 @@ class NullDistribution(ABC):
 class BetaNull(NullDistribution):
     r"""Null distribution of a score whose square is a share of variance: Student's t and the F test.
 
-    With normal errors, :math:`s^2 \sim \mathrm{Beta}(b / 2, a / 2)`, where b and a are the degrees of freedom
-    between and within; with b = 1 this is the two-sided t test of a correlation.
+    With normal errors, :math:`s^2 \sim \mathrm{Beta}(b / 2, a / 2)`; with b = 1 this is the two-sided t test
+    of a correlation.
 
     Parameters
     ----------
@@ -115,18 +115,18 @@ def _log_beta_tail(a: Floats, b: Floats, share: Floats) -> Floats:
         small = tail < np.log(SMALL)  # the difference from 1 has too few digits
         tail[small] = np.log(special.betainc(a[small], b[small], 1.0 - share[small]))
     tiny = (tail < np.log(TINY)) & (share < 1)
-    tail[tiny] = _log_tail(a[tiny], b[tiny], share[tiny])
+    tail[tiny] = _log_far_tail(a[tiny], b[tiny], share[tiny])
     return tail
 
 
-def _log_tail(a: Floats, b: Floats, share: Floats) -> Floats:
+def _log_far_tail(a: Floats, b: Floats, share: Floats) -> Floats:
     r"""Logarithm of :math:`I_{1-s}(a, b)` in the far tail, with :math:`x = 1 - s`, as
 
     .. math:: \frac{x^a s^{b-1}}{a B(a, b)}
               \int_0^\infty e^{-τ} \Big(1 + \frac xs (1 - e^{-τ/a})\Big)^{b-1} dτ
 
-    The last factor is close to an exponential function, which joins :math:`e^{-τ}`; the rest varies so little
-    that Gauss-Laguerre quadrature with four nodes has full precision.
+    The last factor is close to an exponential function, which joins :math:`e^{-τ}`; for the rest
+    Gauss-Laguerre quadrature with four nodes has full precision.
     """
     odds = (1.0 - share) / share
     slope = (b - 1.0) * odds / a
@@ -167,7 +167,7 @@ class NormalNull(NullDistribution):
 
 @dataclass(frozen=True, eq=False)
 class KnownPvalues(NullDistribution):
-    """A null distribution of which only the p-values of the features are known, as decimal logarithms."""
+    """A null distribution of which only the p-values of the features are known."""
 
     log10: Floats
 
@@ -203,25 +203,21 @@ def log10_chi2_tail(square: Floats, freedom: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         log = np.where(a == 0, 0.0, np.log(special.gammaincc(a, x)))
     tiny = log < np.log(TINY)
-    log[tiny] = _log_gamma_tail(a[tiny], x[tiny])
-    return np.asarray(log / np.log(10))
-
-
-def _log_gamma_tail(a: Floats, x: Floats) -> Floats:
-    """Logarithm of the incomplete gamma function Q(a, x) in the far tail, by a continued fraction."""
+    a, x = a[tiny], x[tiny]
     fraction = x + 2 * FRACTION_LEVELS + 1 - a
     for k in range(FRACTION_LEVELS, 0, -1):
         fraction = x + 2 * k - 1 - a - k * (k - a) / fraction
-    return np.asarray(a * np.log(x) - x - special.gammaln(a) - np.log(fraction))
+    log[tiny] = a * np.log(x) - x - special.gammaln(a) - np.log(fraction)
+    return np.asarray(log / np.log(10))
 
 
 def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
     r"""Features that are significant after multiple-testing correction, smallest p-value first.
 
-    The number of tests p includes features without a p-value (NaN), which are never rejected. The i-th
-    smallest p-value is significant if it or a larger one has :math:`p_{(i)} ≤ i \, α / (p\, c)`: c is 1 for
-    Benjamini and Hochberg ("bh"), and :math:`1 + 1/2 + … + 1/p` for Benjamini and Yekutieli ("by"), which is
-    valid under any dependence. Bonferroni requires :math:`p_{(i)} ≤ α / p`; Holm, for all j ≤ i,
+    The number of tests p includes features without a p-value (NaN), which are never rejected. By Benjamini
+    and Hochberg ("bh") the i-th smallest is significant if it or a larger one has
+    :math:`p_{(i)} ≤ i \, α / (p\, c)` with c = 1; "by", with :math:`c = 1 + 1/2 + … + 1/p`, is valid for any
+    dependence. Bonferroni requires :math:`p_{(i)} ≤ α / p`; Holm, for all j ≤ i,
     :math:`p_{(j)} ≤ α / (p + 1 - j)`.
     """
     small = np.flatnonzero(log10_pvalues <= np.log10(level) + 1e-9)  # no other one can be significant

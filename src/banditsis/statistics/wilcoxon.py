@@ -41,10 +41,8 @@ class Comparison(NamedTuple):
     @property
     def others(self) -> Floats:
         """Size of what each class is compared with."""
-        total = self.sizes.sum()
-        return (
-            total - self.sizes if self.reference < 0 else np.full_like(self.sizes, self.sizes[self.reference])
-        )
+        rest = self.sizes.sum() - self.sizes
+        return rest if self.reference < 0 else np.full_like(rest, self.sizes[self.reference])
 
     def sum_ranks(self, cells: StoredCells) -> Floats:
         """Lines × classes × columns of :func:`banditsis.kernels.rank_sums.rank_sums`."""
@@ -65,16 +63,14 @@ class Wilcoxon(SampleStatistic):
 
     :math:`R_1` is the sum of the ranks of the feature over the :math:`n_1` rows of the class, among these and
     the :math:`n_2` others; equal values share the mean of their ranks. The AUC is the probability that the
-    feature is larger in a row of the class than in another, and the score is between -1/2 and 1/2. It is
-    positive if the feature is larger in the class. Each class is a response of its own, so there are as many
-    results; of two classes there is one result, for the one that sorts last. Each feature is ranked once for
+    feature is larger in a row of the class than in another. Each class is a response of its own, so there are
+    as many results; of two classes there is one, for the one that sorts last. Each feature is ranked once for
     all classes, and of sparse matrices only the cells that are not 0 are sorted.
 
     P-values are those of ``scipy.stats.mannwhitneyu``: exact if no values are equal and :math:`n_1` or
-    :math:`n_2` is at most 8, otherwise normal with a variance corrected for ties, and a correction for
-    continuity. They are NaN where the normal approximation may reject too often: if more than a quarter of
-    the values are equal, and fewer than 5 of the others are expected among the :math:`n_1` or the
-    :math:`n_2` rows. Far in the tail they are too small for rare classes and features that are mostly equal.
+    :math:`n_2` is at most 8, otherwise normal, corrected for ties and continuity. They are NaN where that may
+    reject too often: if more than a quarter of the values are equal, and fewer than 5 of the others are
+    expected among the :math:`n_1` or :math:`n_2` rows. Far in the tail they are too small for rare classes.
 
     Parameters
     ----------
@@ -116,19 +112,14 @@ class Wilcoxon(SampleStatistic):
         self.settings = {} if reference is None else {"reference": reference}
 
     def bind(self, y: Array, pairwise: bool) -> Self:
-        if y.shape[1] > 1:
-            raise ValueError(
-                f"statistic 'wilcoxon' needs one column of class labels, got {y.shape[1]} columns: screen "
-                "them one by one."
-            )
+        if (q := y.shape[1]) > 1:
+            raise ValueError(f"statistic 'wilcoxon' needs one column of class labels, got {q}.")
         bound = super().bind(y, pairwise)
         (labels,) = bound.labels
         found = np.flatnonzero(labels == self.reference)
         if self.reference is not None and not found.size:
             listed = ", ".join(map(show, labels[:10]))
-            raise ValueError(
-                f"reference must be a class, got {show(self.reference)}; the classes are {listed}."
-            )
+            raise ValueError(f"reference must be a class, got {show(self.reference)}; classes are {listed}.")
         compared = np.delete(np.arange(len(labels)), found)
         compared = compared[-1:] if len(labels) == 2 else compared
         codes = np.searchsorted(labels, y).astype(np.int32)
@@ -161,7 +152,7 @@ class Wilcoxon(SampleStatistic):
         """The AUC from which on a feature was kept with probability 95%, by its standard error."""
         k = self.compared[response]
         n_class = self.prepare(self.response(slice(0, len(self.y)))).sizes[k]
-        parts, reach, size = list[Floats](), 0.0, 0.0
+        parts, reach = list[Floats](), 0.0
         for rows, done in zip(read, rounds, strict=False):
             parts.append(self.response(rows))
             found = self.prepare(np.concatenate(parts))
