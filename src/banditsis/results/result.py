@@ -266,9 +266,7 @@ class ScreeningResult(Output):
         estimate of κ of its own, by the squared influence of the rows on r; with E rows informative about it,
         z becomes the quantile of Student's t with 2E degrees of freedom. The longer interval counts. In
         uniform samples of a heavy-tailed response, 95% intervals cover in about 90% of the cases. Intervals
-        are not corrected for selection: the largest scores tend to be too large.
-
-        Raises for other statistics, and if the rows read are not a simple random sample.
+        are not corrected for selection: the largest scores tend to be too large. Raises if none are known.
         """
         check_real("confidence", confidence, 0, 1)
         if self.evidence.no_interval_reason is not None:
@@ -290,11 +288,7 @@ class ScreeningResult(Output):
         It does not cover the features in :attr:`undecided`, and unless rows were sampled in strata without
         covariates, none whose spread depends on the response. With missing values it refers to the score.
         A run that reads every row has its last cutoff; one with ``min_correlation`` has at most this minimum,
-        unless more features pass than are to be kept.
-
-        Raises if no floor is known: for other statistics than Pearson and two-class "anova" and "logistic",
-        with sample weights, with missing values and covariates, if the rows read are not a simple random
-        sample, and with selection by false discovery rate.
+        unless more features pass than are to be kept. Raises if no floor is known, and says why.
 
         Parameters
         ----------
