@@ -105,7 +105,7 @@ def draw(found: dict[tuple[str, float], Percentages], share_of_all: float, path:
     """Draw P against cells for the four models."""
     import matplotlib.pyplot as plt
 
-    from banditsis.show.style import tidy
+    from banditsis.show.plots import tidy
 
     fig, axes = plt.subplots(1, 4, figsize=(9, 2.6), sharey=True, layout="constrained")
     for model, ax in enumerate(axes):

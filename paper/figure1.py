@@ -15,7 +15,7 @@ from banditsis.core.arrays import Floats, Indices
 from banditsis.datasets import make_m1
 from banditsis.plans import Plan
 from banditsis.results import ScreeningResult, selection_mask
-from banditsis.show.style import BLUE
+from banditsis.show.plots import BLUE
 from paper import output
 from paper.replications import Options, Row, write_rows
 from paper.simulations import run_plan

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from banditsis.plans import Plan
-from banditsis.show.style import BLUE, GREEN, tidy
+from banditsis.show.plots import BLUE, GREEN, tidy
 from paper import output, simulations
 from paper.published import ALPHAS, N_FEATURES, N_ROWS, REPLICATIONS, SIZES, TABLE1
 from paper.replications import Options, Row, Task

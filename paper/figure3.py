@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from banditsis.core.arrays import Array, Floats
 from banditsis.datasets import make_m1
 from banditsis.plans import Plan
-from banditsis.show.style import BLUE, GREEN, ORANGE, PURPLE, RED, tidy
+from banditsis.show.plots import BLUE, GREEN, ORANGE, PURPLE, RED, tidy
 from paper import output
 from paper.published import ALPHAS, method_name
 from paper.replications import Options, Row, Task, run_replications

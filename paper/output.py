@@ -11,7 +11,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from banditsis.core.formatting import write_text
-from banditsis.show.style import ORANGE, RED
+from banditsis.show.plots import ORANGE, RED
 from paper.replications import Row
 
 VARIANT_STYLES: dict[str, dict[str, Any]] = {

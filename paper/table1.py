@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from banditsis.core.arrays import Floats, Indices
 from banditsis.plans import Plan
 from banditsis.results import rank_features
-from banditsis.show.style import BLACK, tidy
+from banditsis.show.plots import BLACK, tidy
 from paper import output, simulations
 from paper.published import (
     ALPHAS,

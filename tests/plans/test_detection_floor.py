@@ -18,7 +18,7 @@ from banditsis.plans.floor import (
     sampling_variance,
 )
 from banditsis.results import selection_mask
-from banditsis.show.report.text import reliability
+from banditsis.show.report import reliability
 from reference import correlations, simulate
 
 PLAN = Plan(20_000, 400, ((150, 200), (300, 100), (500, 40)))

@@ -63,7 +63,7 @@ class Output:
         return write_report(self, path, title)
 
     def _repr_html_(self) -> str:
-        from banditsis.show.report.text import summarize  # only needed in notebooks
+        from banditsis.show.report import summarize  # only needed in notebooks
 
         return summarize(self)
 

@@ -17,14 +17,17 @@ from banditsis.results import (
     strength_of,
     varied_log10_pvalues,
 )
-from banditsis.show import style
-from banditsis.show.style import BLUE, GREY, PALE, RED, SKY
+from banditsis.show.tables import evidence_labels, find_cutoffs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["manhattan", "qq", "sample_check", "scores"]
 
+# Okabe and Ito's palette, which is safe for colour-blind readers.
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
+GREY, PALE = "#8a939e", "#d5dae0"
 #: Marks of features, by what is known about them.
 MARKS: dict[str, dict[str, Any]] = {
     "signal": {"marker": "o", "ls": "", "color": BLUE},
@@ -59,20 +62,20 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
     features = result.features.take(slice(max_features))
     n = len(features)
     dense, named = n > MAX_LARGE_NAMES, n <= MAX_NAMES
-    axes = axes or style.new_axes(6.4, 1.7 + ((0.16 if dense else 0.26) * max(n, 2) if named else 5.0))
+    axes = axes or new_axes(6.4, 1.7 + ((0.16 if dense else 0.26) * max(n, 2) if named else 5.0))
     ranks, kinds = np.arange(1, n + 1), np.array(features.evidence, dtype=str)
     if "low" in features and n:
         colours = np.where(kinds == "unclear", PALE, SKY)
         width = 0.8 if not named else 1.8 if dense else 3
         limits = features["low"], features["high"]
         axes.hlines(ranks, *limits, color=colours, linewidth=width, label="95% interval")
-    for kind, label in style.evidence_labels(result).items():
+    for kind, label in evidence_labels(result).items():
         chosen = kinds == kind
         if chosen.any():
             size = 2.5 if not named else 4 if dense else 6
             axes.plot(features["score"][chosen], ranks[chosen], **MARKS[kind], label=label, ms=size)
     axes.axvline(0, color=GREY, linewidth=0.8)
-    for k, cutoff in enumerate(style.find_cutoffs(result)):
+    for k, cutoff in enumerate(find_cutoffs(result)):
         label = "" if k else f"cutoff {cutoff:.3g}"
         axes.axvline(cutoff, color=RED, linestyle="--", linewidth=1.2, label=label)
     axes.set_ylim(n + 0.7, 0.3)
@@ -81,8 +84,8 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
     else:
         axes.set_ylabel("rank")
     axes.set_xlabel(f"score ({result.parameters.get('statistic', 'pearson')})")
-    style.tidy(axes)
-    style.add_legend_below(axes)
+    tidy(axes)
+    add_legend_below(axes)
     axes.set_title(_describe_selection(result, n), fontsize=10, parse_math=False)
     return axes
 
@@ -122,7 +125,7 @@ def manhattan(
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['1', '2', '3']
     """
-    axes = axes or style.new_axes(10, 4.2)
+    axes = axes or new_axes(10, 4.2)
     chromosomes = result.annotations.get("chromosome") if chromosomes is None else chromosomes
     groups, x, order = _place_features(result.n_features, chromosomes)
     heights = _minus_log10(result.log10_pvalues) if has_pvalues(result) else strength_of(result)
@@ -130,7 +133,7 @@ def manhattan(
         chosen = (groups % 2 == parity) & np.isfinite(heights)
         axes.scatter(x[chosen], heights[chosen], s=6, color=colour, linewidths=0, rasterized=True)
     clear = result.selected if result.associated is None else result.associated
-    known = "selected" if result.associated is None else style.evidence_labels(result)["signal"]
+    known = "selected" if result.associated is None else evidence_labels(result)["signal"]
     ring: dict[str, Any] = {"facecolors": "none", "edgecolors": RED, "linewidths": 1.2, "label": known}
     axes.scatter(x[clear], heights[clear], s=26, **ring)
     if has_pvalues(result):
@@ -144,10 +147,10 @@ def manhattan(
         axes.set_xlabel("chromosome")
     axes.set_ylabel(LOG_P if has_pvalues(result) else "score" if result.evidence.one_sided else "|score|")
     axes.set_ylim(bottom=min(0.0, float(np.nanmin(heights, initial=0.0))))
-    style.tidy(axes)
+    tidy(axes)
     axes.grid(visible=False, axis="x")
     axes.margins(x=0.01)
-    style.add_legend_below(axes)
+    add_legend_below(axes)
     axes.set_title(_describe_selection(result, len(result.selected)), fontsize=10, parse_math=False)
     _label_points(axes, [result.name(k) for k in clear[:MAX_TRIED]], x[clear], heights[clear])
     return axes
@@ -226,7 +229,7 @@ def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") ->
     n = max(1, observed.size)
     ranks = np.unique(np.rint(np.geomspace(1, n, MAX_QUANTILES)).astype(np.intp))[: observed.size]
     expected = -np.log10((ranks - 0.5) / n)  # all of the smallest p-values, few of the others
-    axes = axes or style.new_axes(4.8, 4.4)
+    axes = axes or new_axes(4.8, 4.4)
     limits = (-np.log10(special.betaincinv(ranks, n + 1 - ranks, level)) for level in (0.975, 0.025))
     axes.fill_between(expected, *limits, color=PALE, alpha=0.5, linewidth=0)
     axes.axline((0, 0), slope=1, color=GREY, linewidth=1)
@@ -235,7 +238,7 @@ def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") ->
     axes.plot(expected, observed[ranks - 1], ".", markersize=5, label=text, rasterized=True)
     axes.set_xlabel(f"expected {LOG_P}")
     axes.set_ylabel(f"observed {LOG_P}")
-    style.tidy(axes)
+    tidy(axes)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left", frameon=False, fontsize=9)
@@ -269,7 +272,7 @@ def sample_check(check: SampleCheck, axes: Axes | None = None) -> Axes:
     array([1, 0])
     >>> axes = sample_check(check)
     """
-    axes = axes or style.new_axes(6.4, 5.4)
+    axes = axes or new_axes(6.4, 5.4)
     from matplotlib.ticker import LogLocator
 
     found, sample = check.found, check.sample
@@ -300,10 +303,35 @@ def sample_check(check: SampleCheck, axes: Axes | None = None) -> Axes:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:g}")
     axes.minorticks_off()
-    style.tidy(axes)
-    style.add_legend_below(axes, n_columns=2)
+    tidy(axes)
+    add_legend_below(axes, n_columns=2)
     kept = f"keeps {int(check.kept.sum()):,} of the best {len(best):,} features"
     misses = f"and misses {len(check.missed):,} of {len(check.associated):,} that are clearly associated"
     axes.set_title(f"A sample of {check.n_rows:,} rows {kept}\n{misses}", fontsize=10)
     _label_points(axes, [found.name(k) for k in best[missed]], x[missed], y[missed])
     return axes
+
+
+def tidy(axes: Any) -> None:
+    """Remove the top and right spines and add a light grid."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def new_axes(width: float, height: float, **layout: Any) -> Any:
+    """Axes of a new figure, in inches."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("plots need Matplotlib: pip install 'banditsis[plots]'") from None
+    return plt.subplots(figsize=(width, height), layout="constrained", **layout)[1]
+
+
+def add_legend_below(axes: Axes, n_columns: int = 3) -> None:
+    """Add a legend half an inch below the axes, whatever their height."""
+    from matplotlib.transforms import ScaledTranslation
+
+    below = axes.transAxes + ScaledTranslation(0, -0.5, axes.figure.dpi_scale_trans)
+    anchor: dict[str, Any] = {"bbox_to_anchor": (0.5, 0), "bbox_transform": below}
+    axes.legend(loc="upper center", **anchor, ncols=n_columns, frameon=False, fontsize=9)
