@@ -234,8 +234,8 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1714,
-    "cli": 1257,
+    "(top)": 1511,
+    "cli": 1223,
     "core": 1135,
     "engine": 2712,
     "formats": 2872,
@@ -265,7 +265,6 @@ def test_packages_keep_to_their_budget_of_lines():
 #: module imports. Numbers only go down; what no longer exceeds a limit is taken out.
 LARGE = {
     "__init__.py": 12,
-    "cli/sample_check.py": 9,
     "engine/batches.py": 13,
     "engine/counts.py": 11,
     "engine/pvalues.py": 9,
@@ -273,18 +272,15 @@ LARGE = {
     "engine/rounds.py": 21,
     "engine/runs.py": 12,
     "engine/state.py": 10,
-    "estimators.py": 16,
     "formats/hdf5.py": 10,
     "formats/opening.py": 12,
     "formats/tables.py": 10,
     "formats/text.py": 9,
     "index/rounds.py": 18,
     "index/writer.py": 15,
-    "iterative.py": 10,
     "kernels/rank_sums.py rank_sums": 63,
     "results/result.py": 11,
     "screening.py": 17,
-    "single_cell.py rank_genes_groups": 60,
     "sources/dask.py": 10,
     "statistics/__init__.py": 10,
     "statistics/linear.py LinearStatistic": 39,

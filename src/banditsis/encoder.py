@@ -52,37 +52,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.dates = dates
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the columns and their levels.
-
-        Parameters
-        ----------
-        X : frame of pandas, polars or pyarrow, or array-like of shape (n, p)
-            The data.
-        y : None
-            Ignored.
-        """
+        """Find the columns and their levels in a frame of pandas, polars or pyarrow, or a numeric array."""
         self._encoding: list[tuple[str, object]] | None = None
         if is_frame(X):
             names = frame_names(X)  # raises for repeated names
             source = open_source(X, one_hot=self.one_hot, dates=self.dates)
-            kept = [(name, None) for name in source.names or names]
-            self._encoding = list(kept if source.encoding is None else source.encoding)
             self._names = np.array(source.names or names, dtype=object)
+            self._encoding = list(source.encoding or [(name, None) for name in self._names])
         self._check(X, reset=True)
         return self
 
     def transform(self, X: Any) -> Array:
-        """Encode the columns that were found in ``fit``.
-
-        Parameters
-        ----------
-        X : frame of pandas, polars or pyarrow, or array-like of shape (n, p)
-            The data, with the columns of ``fit``.
-
-        Returns
-        -------
-        array of shape (n, number of encoded columns)
-        """
+        """Encode the columns that were found in ``fit`` as an array."""
         check_is_fitted(self, "n_features_in_")
         checked = self._check(X, reset=False)
         return checked if self._encoding is None else encode_frame(X, self._encoding)

@@ -9,25 +9,22 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import LassoCV, MultiTaskLassoCV
 
+from banditsis.core import formatting, validation
 from banditsis.core.arrays import Array, Floats, Indices
-from banditsis.core.formatting import count
-from banditsis.core.validation import (
-    MissingValueError,
-    check_integer,
-    check_responses,
-    check_shape,
-    count_classes,
-    pair_rows,
-)
 from banditsis.estimators import SIS, Screener, check_columns
 from banditsis.plans import default_size
 from banditsis.results import Evidence, Round, ScreeningResult
 from banditsis.sources.base import Source
 from banditsis.statistics import StatisticLike, find_statistic
-from banditsis.statistics.covariates import CovariateError, encode_covariates, find_basis
+from banditsis.statistics.covariates import CovariateError, encode_covariates
 
 #: Features with a smaller share of the largest coefficient count as not selected by the model.
 MIN_RELATIVE_WEIGHT = 1e-10
+#: Parameters of the screener, the values that they must have, and what to do.
+NEEDED: dict[str, tuple[str | None, str]] = {
+    "missing": ("raise", "which must be complete: fill the gaps of X and use missing='raise'"),
+    "min_correlation": (None, "and a minimum is only guaranteed without covariates: use alpha or budget"),
+}
 #: Why there is no detection floor, interval or p-value.
 BY_MODEL = "a model chose the features in several iterations"
 
@@ -43,17 +40,16 @@ class IterativeSIS(Screener):
     Parameters
     ----------
     n_features_to_select : int, optional
-        Maximum number of features to keep; by default floor(n / log n), but at most half of them. The model
-        may keep fewer; the notes of ``result_`` then say why.
+        Maximum number of features to keep, by default as in :class:`SIS`. The model may keep fewer; the notes
+        of ``result_`` then say why.
     screener : SIS or BanditSIS, optional
         What screens the features; :class:`SIS` by default. Its own ``n_features_to_select`` is ignored. Its
         statistic must support covariates, and it must not have ``missing="pairwise"``, ``min_correlation`` or
         ``fdr``.
     estimator : estimator, optional
         The model that chooses among the screened features: any with ``coef_`` or ``feature_importances_``
-        after ``fit(X, y)``. By default scikit-learn's LassoCV. For class labels (``"anova"`` and
-        ``"logistic"``) it is MultiTaskLassoCV on the indicators of the classes, which keeps a feature for all
-        classes or for none. scikit-learn has no model for ``"cox"``: pass one.
+        after ``fit(X, y)``. By default LassoCV, and for class labels (``"anova"`` and ``"logistic"``)
+        MultiTaskLassoCV on the indicators of the classes. For ``"cox"`` it must be set.
     statistic : str, optional
         The measure of association, as in :class:`SIS`; by default that of the screener.
     max_iter : int
@@ -65,18 +61,12 @@ class IterativeSIS(Screener):
         The selected features, those with the largest weight in the last model first, with a round for each
         iteration. The score of a selected feature is from the iteration that found it, given those chosen
         before; other scores are given all features chosen before the last iteration.
-    scores_, ranking_
-        Score and rank of every feature, as in :class:`SIS`.
-    n_iter_ : int
-        Number of iterations.
-    history_ : list of ndarray
-        The features that the model kept in each iteration, those with the largest weight first.
-    screener_ : SIS or BanditSIS
-        The screener of the last iteration; its ``result_`` has the partial scores.
-    estimator_ : estimator
-        The model, fitted to the features screened last.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    n_iter_, history_ : int and list of ndarray
+        Number of iterations, and the features that the model kept in each, by decreasing weight.
+    screener_, estimator_
+        The screener of the last iteration, whose ``result_`` has the partial scores, and the last model.
+    scores_, ranking_, n_features_in_, feature_names_in_
+        As in :class:`SIS`.
 
     References
     ----------
@@ -118,30 +108,26 @@ class IterativeSIS(Screener):
 
         Parameters
         ----------
-        X : array-like of shape (n, p), frame, sparse matrix or Source
-            The features. Only screened ones are copied.
-        y : array-like of shape (n,)
-            The response.
+        X, y
+            As in :class:`SIS`, with one response. Only screened features are copied.
         covariates : array-like of shape (n,) or (n, k), or frame, optional
-            Covariates to adjust for in every screening, in addition to the chosen features. The model does
-            not use them.
-
-        Returns
-        -------
-        self
+            Covariates to adjust for in every screening. The model does not use them.
         """
         if y is None:
             raise ValueError("IterativeSIS requires y to be passed, but the target y is None.")
-        screener = self._make_screener()
-        check_integer("max_iter", self.max_iter, 1)
-        y, covariates = pair_rows(X, y=y, covariates=covariates).values()
+        screener = clone(SIS() if self.screener is None else self.screener)
+        if not isinstance(screener, Screener):
+            raise TypeError(f"screener must be SIS() or BanditSIS(), got {screener!r}.")
+        if self.statistic is not None:
+            screener.set_params(statistic=self.statistic)
+        validation.check_integer("max_iter", self.max_iter, 1)
+        y, covariates = validation.pair_rows(X, y=y, covariates=covariates).values()
         source = self._open(X)
-        check_shape(source)
+        validation.check_shape(source)
         n, p = source.shape
-        response = _check_screener(screener, source, y)
-        model, target = self._choose_model(find_statistic(screener.statistic, count_classes(y)), y, response)
+        model, target = self._prepare(screener, source, y)
         d = default_size(n, p) if self.n_features_to_select is None else self.n_features_to_select
-        max_size = min(check_integer("n_features_to_select", d, 1), p)
+        max_size = min(validation.check_integer("n_features_to_select", d, 1), p)
         chosen: Indices = np.arange(0)
         given = None if covariates is None else encode_covariates(covariates, n, allow_missing=False).values
         self.history_: list[Indices] = []
@@ -165,9 +151,8 @@ class IterativeSIS(Screener):
             # The chosen features and their copies score 0, so they are not found again.
             found = result.selected[result.scores[result.selected] != 0]
             screened = np.union1d(chosen, found).astype(np.intp)
-            chosen = self._select(source, model, target, screened, chosen, max_size)
-            if len(chosen) == 0:
-                chosen = result.selected[:1]  # screening ranked it first
+            kept = chosen if len(chosen) else result.selected[:1]  # screening ranked it first
+            chosen = self._select(source, model, target, screened, kept, max_size)
             self.history_.append(chosen)
             if any(set(chosen) == set(old) for old in self.history_[:-1]):
                 why = "the model keeps no others"
@@ -179,17 +164,30 @@ class IterativeSIS(Screener):
         self.scores_ = self.result_.scores
         return self
 
-    def _make_screener(self) -> Screener:
-        """A copy of the screener with the statistic."""
-        screener = clone(SIS() if self.screener is None else self.screener)
-        if not isinstance(screener, Screener):
-            raise TypeError(f"screener must be SIS() or BanditSIS(), got {screener!r}.")
-        if self.statistic is not None:
-            screener.set_params(statistic=self.statistic)
-        return screener
+    def _prepare(self, screener: Screener, source: Source, y: Any) -> tuple[Any, Array]:
+        """Check before any work that the screener can adjust for features; return the model and its target.
 
-    def _choose_model(self, kind: Any, y: Any, response: Array) -> tuple[Any, Array]:
-        """The model, and its target: the user's response, or that of the default model."""
+        The target is the user's response, or for the default model of class labels their indicators.
+        """
+        for name, (value, remedy) in NEEDED.items():
+            if (given := getattr(screener, name, value)) != value:
+                raise ValueError(
+                    f"the screener has {name}={given!r}, but IterativeSIS adjusts for features, {remedy}."
+                )
+        kind = find_statistic(screener.statistic, validation.count_classes(y))
+        if not kind.adjusts:
+            raise ValueError(
+                f"the screener has statistic={kind.name!r}, which does not support covariates: use "
+                "'pearson', 'anova', 'logistic', 'poisson' or 'cox'."
+            )
+        check_columns(y, screener.statistic)
+        n = source.shape[0]
+        response = validation.check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False).values
+        if kind.n_columns == 1 and response.shape[1] > 1:
+            raise ValueError(
+                f"y should be a 1d array, got an array of shape {response.shape} instead: IterativeSIS "
+                "screens one response; fit it for each of them."
+            )
         if self.estimator is not None:
             return self.estimator, np.asarray(y)
         if kind.n_columns > 1:
@@ -204,36 +202,45 @@ class IterativeSIS(Screener):
         return MultiTaskLassoCV(), np.eye(len(labels))[codes]
 
     def _select(
-        self, source: Source, model: Any, target: Array, screened: Indices, chosen: Indices, max_size: int
+        self, source: Source, model: Any, target: Array, screened: Indices, kept: Indices, max_size: int
     ) -> Indices:
-        """The screened features that the model keeps, those with the largest weight first."""
+        """The screened features with the largest weights in the model, or ``kept`` if it has none."""
         if len(screened) == 0:
-            return screened
-        self.estimator_ = clone(model)
+            return kept
         block = _read(source, screened)
         scale = block.std(axis=0)
-        self.estimator_.fit((block - block.mean(axis=0)) / np.where(scale > 0, scale, 1.0), target)
-        weight = _importances(self.estimator_, len(screened))
+        fitted = clone(model).fit((block - block.mean(axis=0)) / np.where(scale > 0, scale, 1.0), target)
+        weights = getattr(fitted, "coef_", getattr(fitted, "feature_importances_", None))
+        if weights is None:
+            raise ValueError(
+                f"estimator must have coef_ or feature_importances_ after fit, but {fitted!r} has neither."
+            )
+        self.estimator_, sizes, n = fitted, np.abs(np.asarray(weights)), len(screened)
+        if sizes.shape[0] == n != sizes.shape[-1]:  # one column for each penalty, as Cox models have
+            sizes = sizes.T
+        weight = sizes.reshape(-1, n).sum(axis=0)  # over classes or penalties
         strongest = np.argsort(-weight, kind="stable")[:max_size]
         strongest = strongest[weight[strongest] > MIN_RELATIVE_WEIGHT * weight.max()]
-        if len(strongest):
-            return np.asarray(screened[strongest])
-        return chosen  # if the model keeps nothing, keep the earlier features
+        return np.asarray(screened[strongest]) if len(strongest) else kept
 
     def _describe(self, results: list[ScreeningResult], max_size: int, why: str) -> ScreeningResult:
         """The result: the selected features in the order of their weights, and a round for each iteration."""
         first, last, scores = results[0], results[-1], results[-1].scores.copy()
-        selected, iterations = self.history_[-1], list(zip(results, self.history_, strict=True))
-        for result, kept in reversed(iterations):
+        selected, rounds = self.history_[-1], list[Round]()
+        for result, kept in reversed(list(zip(results, self.history_, strict=True))):
             found = kept[np.isin(kept, selected) & (result.scores[kept] != 0)]
             scores[found] = result.scores[found]
+            size = {"n_features": result.n_features, "n_kept": len(kept), "cells": result.cells_read}
+            seconds = sum(step.seconds for step in result.rounds)
+            rounds.insert(0, replace(result.rounds[-1], **size, seconds=seconds))
         chosen = set(selected.tolist())
-        fewer = f"{count(len(chosen), 'feature')} selected, fewer than the {max_size:,} allowed: {why}."
+        n_chosen = formatting.count(len(chosen), "feature")
+        fewer = f"{n_chosen} selected, fewer than the {max_size:,} allowed: {why}."
         return replace(
             last,
             selected=selected,
             scores=scores,
-            rounds=tuple(_as_round(result, kept) for result, kept in iterations),
+            rounds=tuple(rounds),
             last_round=np.full(last.n_features, len(results) - 1, np.int32),
             effects=None,
             parameters={**first.parameters, "iterations": len(results)},
@@ -258,9 +265,9 @@ def _screen(
     adjust += [] if given is None else [given]
     try:
         screener.fit(source, y, covariates=np.column_stack(adjust) if adjust else None)
-    except MissingValueError as error:  # whose remedies do not hold here
+    except validation.MissingValueError as error:  # whose remedies do not hold here
         where = str(error).partition(": ")[0]
-        raise MissingValueError(
+        raise validation.MissingValueError(
             f"{where}, but IterativeSIS adjusts for features, which must be complete: impute them first, for "
             "example with sklearn.impute.SimpleImputer, or leave such columns out."
         ) from None
@@ -272,53 +279,3 @@ def _read(source: Source, columns: Indices) -> Floats:
     """All rows of some columns, in the order of the response."""
     block = source.read(slice(0, source.shape[0]), columns)
     return np.asarray(source.to_original(block), dtype=np.float64)
-
-
-def _as_round(result: ScreeningResult, chosen: Indices) -> Round:
-    """An iteration as a round: all rounds of its screening, and what the model kept."""
-    read = result.rounds[-1]
-    cells, seconds = result.cells_read, sum(r.seconds for r in result.rounds)
-    return replace(read, n_features=result.n_features, n_kept=len(chosen), cells=cells, seconds=seconds)
-
-
-def _check_screener(screener: Screener, source: Source, y: Any) -> Array:
-    """Check before any work that the screener can adjust for the chosen features; return the response."""
-    if screener.missing == "pairwise":
-        raise ValueError(
-            "the screener has missing='pairwise', but IterativeSIS adjusts for features, which must be "
-            "complete: fill the gaps of X and use missing='raise'."
-        )
-    if getattr(screener, "min_correlation", None) is not None:
-        raise ValueError(
-            f"the screener has min_correlation={screener.min_correlation!r}, but IterativeSIS adjusts for "
-            "features, and a minimum is only guaranteed without covariates: use alpha or budget."
-        )
-    kind, n = find_statistic(screener.statistic, count_classes(y)), source.shape[0]
-    check_columns(y, screener.statistic)
-    response = check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False).values
-    if kind.n_columns == 1 and response.shape[1] > 1:
-        raise ValueError(
-            f"y should be a 1d array, got an array of shape {response.shape} instead: IterativeSIS screens "
-            "one response; fit it for each of them."
-        )
-    try:
-        kind.bind(response, False).given(find_basis(np.arange(n)[:, None], source.dtype), None)
-    except CovariateError:
-        raise ValueError(
-            f"the screener has statistic={kind.name!r}, which does not support covariates: use "
-            "'pearson', 'anova', 'logistic', 'poisson' or 'cox'."
-        ) from None
-    return response
-
-
-def _importances(model: Any, n_features: int) -> Floats:
-    """Absolute weight of each feature in a fitted model, summed over classes."""
-    weights = getattr(model, "coef_", getattr(model, "feature_importances_", None))
-    if weights is None:
-        raise ValueError(
-            f"estimator must have coef_ or feature_importances_ after fit, but {model!r} has neither."
-        )
-    size = np.abs(np.asarray(weights))
-    if size.shape[0] == n_features != size.shape[-1]:  # one column for each penalty, as Cox models have
-        size = size.T
-    return np.asarray(size.reshape(-1, n_features).sum(axis=0))

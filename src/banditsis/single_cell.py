@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, ratio, special
+from banditsis.core.arrays import Floats, ratio, special
 from banditsis.core.parallel import Workers, count_jobs
 from banditsis.core.validation import check_choice, raise_nonfinite
 from banditsis.formats.opening import open_anndata_object
@@ -20,6 +19,7 @@ CELLS_AT_ONCE = 1 << 22
 #: What scanpy adds to both means of a fold change.
 PSEUDOCOUNT = 1e-9
 COLUMNS = {"names": "O", "scores": "f4", "logfoldchanges": "f4", "pvals": "f8", "pvals_adj": "f8"}
+PARAMETERS = ("groupby", "reference", "method", "use_raw", "layer", "corr_method")
 
 
 def rank_genes_groups(
@@ -58,16 +58,12 @@ def rank_genes_groups(
         The cells, in memory or backed. Values should be logarithms: fold changes are from their means.
     groupby : str
         The column of ``obs`` with the groups.
-    use_raw : bool, optional
-        Whether to use ``adata.raw``; by default if it exists, and no layer is given.
-    groups : "all" or sequence of str
-        The groups to return. They are compared with all other cells, or with the reference.
-    reference : str
-        "rest", or the group that the others are compared with.
-    n_genes : int, optional
-        Number of genes to return for each group; all by default.
-    rankby_abs : bool
-        Whether to order genes by the size of the score.
+    use_raw, layer : bool and str, optional
+        Use ``adata.raw``, by default if it exists and no layer is given, or this layer, instead of ``X``.
+    groups, reference : "all" or sequence of str, and "rest" or str
+        The groups to return, and the group that they are compared with; by default all others.
+    n_genes, rankby_abs : int, optional, and bool
+        Number of genes to return for each group, and whether to order them by the size of the score.
     pts : bool
         Whether to add the share of the cells of each group, and of the others, in which a gene is not 0.
     key_added : str, optional
@@ -80,8 +76,6 @@ def rank_genes_groups(
         How p-values are adjusted for the number of genes.
     tie_correct : bool
         Whether to correct the variance of rank sums for ties.
-    layer : str, optional
-        The layer to use instead of ``X``.
     n_jobs : int, optional
         Number of threads; all cores by default.
 
@@ -109,66 +103,45 @@ def rank_genes_groups(
     use_raw = (layer is None and adata.raw is not None) if use_raw is None else use_raw
     matrix = "raw/X" if use_raw else "X" if layer is None else f"layers/{layer}"
     source = open_anndata_object(adata, matrix).source()
-    column = adata.obs[groupby].astype("category").cat
-    categories, codes = list(map(str, column.categories)), np.array(column.codes)
-    chosen = _choose_groups(categories, groups, reference)
-    n_groups = len(categories)  # cells without a group count as one more
-    codes = np.where(codes < 0, n_groups, codes).astype(np.int32)
-    fixed = -1 if reference == "rest" else categories.index(reference)
-    comparison = Comparison.of(codes, None, n_groups + 1, fixed)
-    if few := [categories[k] for k in chosen if comparison.sizes[k] < 2 or comparison.others[k] < 1]:
-        raise ValueError(
-            f"a group needs at least two cells, and others: {', '.join(few)} cannot be compared."
-        )
+    categories, chosen, comparison = _compare_groups(adata.obs[groupby], groups, reference)
     sums, ties, _, totals, nonzero = _sum_ranks(source, comparison, count_jobs(n_jobs))
-
     size, others = comparison.sizes[:, None], comparison.others[:, None]
     n = size + others
     correction = 1 - ties / (n**3 - n) if tie_correct else 1.0
     z = ratio(sums, np.sqrt(correction * size * others * (n + 1) / 12))
+    shares, means = _compare_sums(nonzero, comparison), _compare_sums(totals, comparison)
+    means[1] = np.where(shares[1] > 0, means[1], 0.0)  # without a rounding error
     base = adata.uns.get("log1p", {}).get("base")
-    shares, rest_shares = _compare_sums(nonzero, comparison, fixed)
-    means, rest_means = _compare_sums(totals, comparison, fixed)
-    rest_means = np.where(rest_shares > 0, rest_means, 0.0)  # without a rounding error
-    means, rest_means = (np.expm1(m if base is None else m * np.log(base)) for m in (means, rest_means))
+    own, rest = np.expm1(means if base is None else means * np.log(base)) + PSEUDOCOUNT
+    with np.errstate(invalid="ignore"):  # there is none if values are not logarithms of 1 + x
+        changes = np.log2(own / rest)
     names = np.array([source.name(j) for j in range(source.shape[1])], object)
-    found: dict[str, dict[str, Array]] = {key: {} for key in COLUMNS}
+    tables = {}
     for k in chosen:
-        if k == fixed:
-            continue
-        order = np.argsort(-np.abs(z[k]) if rankby_abs else -z[k], kind="stable")[:n_genes]
-        with np.errstate(invalid="ignore"):  # there is none if values are not logarithms of 1 + x
-            changes = np.log2((means[k] + PSEUDOCOUNT) / (rest_means[k] + PSEUDOCOUNT))
-        columns = names, z[k], changes, *_find_pvalues(z[k], corr_method)
-        for key, values in zip(COLUMNS, columns, strict=True):
-            found[key][categories[k]] = values[order]
-    stored: dict[str, Any] = {
-        "params": {
-            "groupby": groupby,
-            "reference": reference,
-            "method": method,
-            "use_raw": use_raw,
-            "layer": layer,
-            "corr_method": corr_method,
-        }
-    }
+        if k != comparison.reference:
+            order = np.argsort(-np.abs(z[k]) if rankby_abs else -z[k], kind="stable")[:n_genes]
+            columns = names, z[k], changes[k], *_find_pvalues(z[k], corr_method)
+            tables[categories[k]] = [values[order] for values in columns]
+    given = groupby, reference, method, use_raw, layer, corr_method
+    stored: dict[str, Any] = {"params": dict(zip(PARAMETERS, given, strict=True))}
+    for values, (key, kind) in zip(zip(*tables.values(), strict=True), COLUMNS.items(), strict=True):
+        stored[key] = np.rec.fromarrays(values, dtype=[(name, kind) for name in tables])
     if pts:
-        stored["pts"] = _to_frame(shares, names, chosen, categories)
-        if fixed < 0:
-            stored["pts_rest"] = _to_frame(rest_shares, names, chosen, categories)
-    for key, kind in COLUMNS.items():
-        dtype = [(name, kind) for name in found[key]]
-        stored[key] = np.rec.fromarrays(list(found[key].values()), dtype=dtype)
+        import pandas as pd  # which AnnData needs
+
+        labels = [categories[k] for k in chosen]
+        for key, share in zip(("pts", "pts_rest")[: 2 if reference == "rest" else 1], shares, strict=False):
+            stored[key] = pd.DataFrame(share[chosen].T, index=names, columns=labels)
     adata.uns["rank_genes_groups" if key_added is None else key_added] = stored
     return adata if copy else None
 
 
-def _compare_sums(sums: Floats, comparison: Comparison, fixed: int) -> tuple[Floats, Floats]:
+def _compare_sums(sums: Floats, comparison: Comparison) -> Floats:
     """Means over each group and over what it is compared with, from sums over groups."""
     means = sums / comparison.sizes[:, None].clip(1)
-    if fixed >= 0:
-        return means, np.broadcast_to(means[fixed], means.shape)
-    return means, (sums.sum(axis=0) - sums) / comparison.others[:, None]
+    if comparison.reference >= 0:
+        return np.stack([means, np.broadcast_to(means[comparison.reference], means.shape)])
+    return np.stack([means, (sums.sum(axis=0) - sums) / comparison.others[:, None]])
 
 
 def _find_pvalues(z: Floats, corr_method: str) -> tuple[Floats, Floats]:
@@ -179,17 +152,26 @@ def _find_pvalues(z: Floats, corr_method: str) -> tuple[Floats, Floats]:
     return pvalues, np.power(10.0, adjust_pvalues((special.log_ndtr(-np.abs(z)) + np.log(2)) / np.log(10)))
 
 
-def _choose_groups(categories: list[str], groups: Any, reference: str) -> list[int]:
-    """Numbers of the groups to return, with that of the reference."""
+def _compare_groups(labels: Any, groups: Any, reference: str) -> tuple[list[str], list[int], Comparison]:
+    """All groups, the numbers of those to return, with that of the reference, and their cells."""
+    column = labels.astype("category").cat
+    categories, codes = list(map(str, column.categories)), np.array(column.codes)
     if isinstance(groups, str) and groups != "all":
         raise ValueError(f"groups must be 'all' or a list of groups, got {groups!r}.")
     names = categories if isinstance(groups, str) else list(map(str, groups))
     if reference != "rest" and reference not in names:
         names = [*names, reference]
-    for name in names:
-        if name not in categories:
-            raise ValueError(f"there is no group {name!r}; the groups are {', '.join(categories)}.")
-    return [categories.index(name) for name in names]
+    if unknown := [name for name in names if name not in categories]:
+        raise ValueError(f"there is no group {unknown[0]!r}; the groups are {', '.join(categories)}.")
+    chosen, n_groups = [categories.index(name) for name in names], len(categories)
+    codes = np.where(codes < 0, n_groups, codes).astype(np.int32)  # cells without a group count as one more
+    fixed = -1 if reference == "rest" else categories.index(reference)
+    comparison = Comparison.of(codes, None, n_groups + 1, fixed)
+    if few := [categories[k] for k in chosen if comparison.sizes[k] < 2 or comparison.others[k] < 1]:
+        raise ValueError(
+            f"a group needs at least two cells, and others: {', '.join(few)} cannot be compared."
+        )
+    return categories, chosen, comparison
 
 
 def _sum_ranks(source: Source, comparison: Comparison, n_jobs: int) -> Floats:
@@ -208,10 +190,3 @@ def _sum_ranks(source: Source, comparison: Comparison, n_jobs: int) -> Floats:
     with Workers(n_jobs) as workers:
         workers.run((fill, start) for start in range(0, p, width))
     return out
-
-
-def _to_frame(values: Floats, names: Array, chosen: Sequence[int], categories: Sequence[str]) -> Any:
-    """A frame of genes × groups."""
-    import pandas as pd  # which AnnData needs
-
-    return pd.DataFrame(values[chosen].T, index=names, columns=[categories[k] for k in chosen])
