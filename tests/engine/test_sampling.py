@@ -63,6 +63,8 @@ def test_few_rows_of_many_take_little_memory():
     tracemalloc.stop()
     assert sum(map(count_rows, rows)) == 20_000
     assert peak < 10e6
+    huge = Strata.uniform(10**15).draw([1000, 10**15], "random", 0, lazy=True)
+    assert count_rows(next(huge)) == 1000
 
 
 def by_distance(y):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from banditsis import BanditSIS, Plan, screen
+from banditsis import Plan, screen
 from banditsis.results import selection_mask
 
 
@@ -84,8 +84,7 @@ def test_a_budget_is_kept_if_nothing_is_dropped():
             Plan.optimal(10_000, 500, d, 0.05, pvalues=True)
     assert Plan.optimal(10**6, 10, 10, 0.01).fraction == 0.01
     assert Plan.optimal(10**6, 10, 10, 0.01).detection_floor() == 0
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((100_000, 400), dtype=np.float32)
-    result = BanditSIS(400, budget=0.02, random_state=0).fit(X, X[:, 3] + X[:, 5]).result_
+    X = np.random.default_rng(0).standard_normal((100_000, 400), dtype=np.float32)
+    result = screen(X, X[:, 3] + X[:, 5], 400, budget=0.02, random_state=0)
     assert result.cells_read == 0.02 * X.size
     assert set(result.selected[:2]) == {3, 5}

@@ -14,14 +14,12 @@ from banditsis.plans.plan import Step, change_rows, merge_steps
 
 
 def test_paper_as_printed():
-    plan = Plan.paper(1000, 2000, 144, alpha=1.5)
-    sizes, rows, left, alpha = [], [], 2000, 1.5
+    steps, left, alpha = [], 2000, 1.5
     while left > 144:
         left = math.floor((left + 144) / 2)
-        rows.append(math.ceil(1000 * (alpha**2 + 1) / (alpha**2 * math.sqrt(1000) + 1)))
-        sizes.append(left)
+        steps.append((math.ceil(1000 * (alpha**2 + 1) / (alpha**2 * math.sqrt(1000) + 1)), left))
         alpha /= 1.1
-    assert plan.steps == tuple(zip(rows, sizes, strict=True))
+    assert Plan.paper(1000, 2000, 144, alpha=1.5).steps == tuple(steps)
     published = Plan.paper(1000, 2000, 10, discard=1 / 3)
     assert [s.n_keep for s in published.steps[:9]] == [1336, 894, 599, 402, 271, 184, 126, 87, 61]
     assert Plan.paper(1000, 110, 10, discard=0.07).steps[0].n_keep == 103  # no rounding noise
