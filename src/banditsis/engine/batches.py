@@ -68,7 +68,7 @@ class Batches:
         statistic, rows = self._bind(y), slice(0, len(y))
         strata, state = Strata.uniform(len(y)), self._state
         if state is None:
-            state = SumState.start(source, statistic, rows, strata)
+            state = SumState.begin(source, statistic, source.calibrate(rows), None, strata)
         before = state.sums.copy()  # a batch that cannot be added changes nothing
         state = replace(state, source=source, statistic=statistic, strata=strata, sums=before)
         state = state.add(rows, workers, lambda cells: None)
@@ -81,7 +81,7 @@ class Batches:
         """The result of exact screening of all rows so far; ``source`` is the last batch."""
         started, state = clock(), self._state
         assert state is not None
-        n, p = state.n_read, state.n_columns
+        n, p = state.n_read, len(state.columns)
         state = replace(state, strata=Strata.uniform(n))
         note = "p-values were not checked, because the rows of batches are not kept."
         settings = Settings(self.kind, missing=self.missing)

@@ -45,9 +45,8 @@ class CountState(State):
     ) -> CountState:
         """No counts yet; bins are those of the rows of the first step."""
         chosen = np.arange(source.shape[1]) if columns is None else columns
-        p = len(chosen)
+        p, unrolled = len(chosen), kernels.bins.UNROLLED
         dtype = np.float32 if np.can_cast(source.dtype, np.float32) else np.float64
-        unrolled = kernels.bins.UNROLLED
         edges = np.full((-(-statistic.n_bins // unrolled) * unrolled, p), np.nan, dtype)
         pilot = as_indices(rows)
         if (n := len(pilot)) > PILOT_ROWS:  # evenly spaced runs of rows, so few blocks are read
@@ -79,7 +78,7 @@ class CountState(State):
 
     def _tiles(self, rows: Rows) -> Iterator[_Tile]:
         """Tiles of whole chunks; they do not depend on the number of threads."""
-        source, p = self.source, self.n_columns
+        source, p = self.source, len(self.columns)
         height, across = source.chunk
         widest = COLUMNS_BY_COLUMN if source.by_row is False else COLUMNS_BY_ROW
         width = min(p, max(across, min(widest, CELLS_IN_TILE // max(1024, height))))
@@ -91,10 +90,8 @@ class CountState(State):
 
     def _count(self, tile: _Tile) -> None:
         """Read the cells of a tile and count them."""
-        block, edges = (
-            self.source.read(tile.rows, tile.columns),
-            np.ascontiguousarray(self.edges[:, tile.place]),
-        )
+        block = self.source.read(tile.rows, tile.columns)
+        edges = np.ascontiguousarray(self.edges[:, tile.place])
         by_row = abs(block.strides[1]) <= abs(block.strides[0])
         flat, along = flatten(block), block.strides[1 if by_row else 0]
         if flat is None or block.dtype != edges.dtype or along != block.itemsize:
@@ -108,84 +105,74 @@ class CountState(State):
 
     def find_nonfinite(self) -> Indices:
         """Features with cells that cannot be used."""
-        bad = self.infinite if self.statistic.pairwise else self.infinite | self.counts[:, 0].any(axis=1)
-        return self.features(np.flatnonzero(bad))
+        missing = self.counts[:, 0].any(axis=1)
+        return self.columns[self.infinite if self.statistic.pairwise else self.infinite | missing]
 
-    def tables(self, positions: Any, period: int | None = None) -> Floats:
-        """Counts of some features by bin and class, in one period or all.
+    def tables(self, positions: Any) -> Floats:
+        """Counts of some features by bin, period and class.
 
         All cells of a mostly missing feature count as missing.
         """
-        by_period = self._by_period(positions)
-        tables = by_period.sum(axis=2) if period is None else by_period[:, :, period]
-        few = is_mostly_missing(self._present(positions), self.n_read, self.statistic.min_present)
+        counts = self.counts[positions].astype(np.float64)
+        tables = counts.reshape(*counts.shape[:2], self.statistic.n_periods, -1)
+        present = self.n_read - tables[:, 0].sum(axis=(1, 2))
+        few = is_mostly_missing(present, self.n_read, self.statistic.min_present)
         tables[few, 0] = tables[few].sum(axis=1)
         tables[few, 1:] = 0.0
         return np.asarray(tables)
 
-    def _by_period(self, positions: Any) -> Floats:
-        """Counts of some features by bin, period and class."""
-        counts = self.counts[positions].astype(np.float64)
-        return np.asarray(counts.reshape(*counts.shape[:2], self.statistic.n_periods, -1))
-
-    def _present(self, positions: Any) -> Floats:
-        """Number of rows in which some features are present."""
-        return np.asarray(self.n_read - self.counts[positions, 0].sum(axis=1, dtype=np.float64))
-
-    def _map_features(self, function: Callable[[slice], Floats]) -> Floats:
-        """What a function computes of some features at a time, for all; they are the last dimension."""
-        parts: list[Any] = list(cut(slice(0, self.n_columns), FEATURES_AT_ONCE, 1))
-        return np.concatenate(map_in_threads(function, parts), axis=-1)
+    def _map_features(self, function: Callable[[Floats], Floats]) -> Floats:
+        """What a function computes of the tables of some features at a time; they are the last dimension."""
+        parts: list[Any] = list(cut(slice(0, len(self.columns)), FEATURES_AT_ONCE, 1))
+        return np.concatenate(map_in_threads(lambda part: function(self.tables(part)), parts), axis=-1)
 
     def score(self, response: int, left: Positions) -> Scored:
         """The scores of all features that are left."""
-        lines = self._map_features(lambda part: self.statistic.evaluate(self.tables(part)))
-        present = self._present(slice(None)) if self.statistic.pairwise else None
+        lines = self._map_features(lambda tables: self.statistic.evaluate(tables.sum(axis=2)))
+        missing = self.counts[:, 0].sum(axis=1, dtype=np.float64) if self.statistic.pairwise else None
         null = KnownPvalues(lines[1]) if self.statistic.has_pvalues else None
-        return Scored(lines[0], null, present)
+        return Scored(lines[0], null, None if missing is None else self.n_read - missing)
 
     def take(self, positions: Indices) -> CountState:
         """Keep the features at some positions."""
         return replace(
             self,
-            columns=self.features(positions),
+            columns=self.columns[positions],
             edges=self.edges[:, positions],
             counts=self.counts[positions],
             infinite=self.infinite[positions],
         )
 
     def describe(self, result: ScreeningResult) -> ScreeningResult:
-        """Add the bins of the selected features, and the scores and the stability of each period."""
-        added = self._drift(result.n_features) if self.statistic.periods is not None else {}
-        selected = np.searchsorted(self.features(slice(None)), result.selected)
-        evidence = replace(result.evidence, bins=self._bins(selected))
-        return replace(result, evidence=evidence, annotations={**result.annotations, **added})
-
-    def _drift(self, n_features: int) -> dict[str, Floats]:
-        """Score of each period, and population stability index of each but the first; NaN if not known."""
+        """Add the bins of the selected features, and scores and population stability indices by period."""
         statistic, periods = self.statistic, range(self.statistic.n_periods)
+        bins = self._bins(np.searchsorted(self.columns, result.selected))
+        result = replace(result, evidence=replace(result.evidence, bins=bins))
+        if statistic.periods is None:
+            return result
 
-        def compute(part: slice) -> Floats:
-            scores = [statistic.evaluate(self.tables(part, period))[0] for period in periods]
-            rows = self._by_period(part).sum(axis=3)
+        def compute(tables: Floats) -> Floats:
+            scores = [statistic.evaluate(tables[:, :, period])[0] for period in periods]
+            rows = tables.sum(axis=3)
             pairs = (rows[:, :, [0, period]] for period in periods[1:])
             return np.stack([*scores, *(weights_of_evidence(pair)[1].sum(axis=1) for pair in pairs)])
 
         labels = list(map(str, statistic.periods))
-        values = np.full((2 * len(labels) - 1, n_features), np.nan)
-        values[:, self.features(slice(None))] = self._map_features(compute)
+        values = np.full((2 * len(labels) - 1, result.n_features), np.nan)
+        values[:, self.columns] = self._map_features(compute)
         names = [*(f"score {label}" for label in labels), *(f"psi {label}" for label in labels[1:])]
-        return dict(zip(names, values, strict=True))
+        added = dict(zip(names, values, strict=True))
+        return replace(result, annotations={**result.annotations, **added})
 
     def _bins(self, positions: Indices) -> dict[str, Array]:
         """One row for each bin of some features that has rows or begins at an edge."""
-        tables, edges = self.tables(positions), self.edges[:, positions].T
+        tables, edges = self.tables(positions).sum(axis=2), self.edges[:, positions].T
         begins = np.pad(edges, [(0, 0), (1, 0)], constant_values=np.nan)  # bin 0 is that of missing cells
         ends = np.pad(edges[:, 1:], [(0, 0), (1, 1)], constant_values=np.nan)
         feature, k = np.nonzero(~np.isnan(begins) | tables.any(axis=2))
         low, high = begins[feature, k].astype(np.float64), ends[feature, k].astype(np.float64)
         columns: dict[str, Array] = {
-            "feature": self.features(positions)[feature],
+            "feature": self.columns[positions][feature],
             "missing": k == 0,
             "low": np.where(np.isinf(low), np.nan, low),
             "high": high,

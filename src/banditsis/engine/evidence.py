@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, as_indices, count_rows, ratio, spread
+from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.core.parallel import map_in_threads
 from banditsis.engine.sampling import Strata
 from banditsis.plans import ORDINARY
@@ -41,30 +41,6 @@ def informative_rows(values: Floats, weights: Floats | None, unread: Floats | No
     with np.errstate(divide="ignore", invalid="ignore"):
         rows = np.square(weights @ squared) / fourth
     return np.where(fourth > 0, rows, 0.0 if unread is None else np.inf)
-
-
-def informative_rows_of_sums(
-    squares: Floats,
-    sums: Floats,
-    plain: Floats,
-    square: Floats,
-    fourth: Floats,
-    weight: Floats,
-    n_rows: Floats,
-) -> Floats:
-    """Number of informative rows of each feature, at most n, which is Σw over the present rows.
-
-    ``squares`` are Σwz² about the mean, ``sums`` Σwz, ``plain``, ``square`` and ``fourth`` Σw²z, Σw²z² and
-    Σw²z⁴, and ``weight`` Σw². Sums of z³ are not known, so features are taken to be symmetric about the mean,
-    to which their shift is close.
-    """
-    mean = ratio(sums, n_rows)
-    mean2 = np.square(mean)
-    with np.errstate(over="ignore", invalid="ignore"):
-        centred = fourth - 6 * mean2 * square + 8 * mean2 * mean * plain - 3 * weight * np.square(mean2)
-        rows = np.square(ratio(squares, np.sqrt(np.maximum(centred, 0.0))))
-    # Fourth powers of very small values are 0, which says nothing.
-    return np.where(centred > 0, np.minimum(rows, n_rows), np.where(squares > 0, n_rows, 0.0))
 
 
 def rows_of_response(

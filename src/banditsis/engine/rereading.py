@@ -15,7 +15,7 @@ from banditsis.engine.state import Positions, Scored, State
 from banditsis.sources.base import Source
 from banditsis.statistics.base import Effects, find_effects
 from banditsis.statistics.covariates import CovariateError
-from banditsis.statistics.null_distributions import KnownPvalues, NullDistribution
+from banditsis.statistics.null_distributions import KnownPvalues
 
 CELLS_IN_TILE, CELLS_IN_CHUNKS = 1 << 20, 1 << 23  # 8 MB a thread; 64 MB if chunks must be decoded
 CELLS_IN_STORED = 1 << 22  # stored cells of a sparse matrix
@@ -52,17 +52,20 @@ class RereadState(State):
         """Number of rows so far."""
         return count_rows(self.rows)
 
-    def n_new(self, rows: Rows) -> int:
-        """Number of rows that a round with some new rows reads."""
-        return self.n_read if count_rows(rows) else 0
-
     def add(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> RereadState:
         """Score the features over all rows so far, in place."""
         rows = join_rows(self.rows, rows) if self.n_read else rows
         new = replace(self, rows=rows, weights=self.strata.row_weights(rows))
-        y, p = self.statistic.response(rows), self.n_columns
+        y, p = self.statistic.response(rows), len(self.columns)
         new = replace(new, prepared=new._prepare(y, slice(None)))
-        width = self._tile_width(len(y))
+        # The width of tiles depends on the sizes and the source, never on the number of threads.
+        if self._reads_stored:
+            width = int(CELLS_IN_STORED // (self.source.density * len(y) + 1))
+        elif (stored_together := self.source.chunk[1]) > 1:
+            width = min(stored_together, CELLS_IN_CHUNKS // len(y))
+        else:
+            width = min(max(MIN_WIDTH, -(-p // TILES_AT_ONCE)), MAX_WIDTH, CELLS_IN_TILE // len(y))
+        width = max(1, width)
         for start in range(0, p, width * TILES_AT_ONCE):
             stop = min(start + width * TILES_AT_ONCE, p)
             workers.run((new._score, slice(j, min(j + width, stop)), y) for j in range(start, stop, width))
@@ -80,15 +83,6 @@ class RereadState(State):
     def _reads_stored(self) -> bool:
         """Whether the statistic scores the stored cells of a sparse matrix."""
         return self.statistic.reads_stored and self.source.density < 1
-
-    def _tile_width(self, n_rows: int) -> int:
-        """Columns of a tile: depends on the sizes and the source, never on the number of threads."""
-        if self._reads_stored:
-            return int(max(1, CELLS_IN_STORED // (self.source.density * n_rows + 1)))
-        if (stored_together := self.source.chunk[1]) > 1:
-            return int(max(1, min(stored_together, CELLS_IN_CHUNKS // n_rows)))
-        width = max(MIN_WIDTH, -(-self.n_columns // TILES_AT_ONCE))
-        return max(1, min(width, MAX_WIDTH, CELLS_IN_TILE // n_rows))
 
     def _score(self, positions: slice, y: Floats) -> None:
         """Score some of the features, in place; the score is NaN if a cell cannot be used."""
@@ -139,22 +133,19 @@ class RereadState(State):
 
     def find_nonfinite(self) -> Indices:
         """Features without a score because a cell is not finite."""
-        return self.features(np.flatnonzero(np.isnan(self.lines[0]).any(axis=0)))
+        return self.columns[np.flatnonzero(np.isnan(self.lines[0]).any(axis=0))]
 
     def score(self, response: int, left: Positions) -> Scored:
         """The scores of the features that a response has left."""
-        counts = np.diff(self.strata.group(self.rows)[1])
         present = None if self.present is None else self.present[left]
         lines, null = self.lines[:, response, left], None
-        if self.strata.is_uniform(counts):
-            null = self._null_distribution(lines, present)
+        if self.strata.is_uniform(np.diff(self.strata.group(self.rows)[1])):
+            null = (
+                KnownPvalues(lines[1])
+                if self.statistic.returns_pvalues
+                else self.statistic.null_distribution(self.prepared, self.n_read, present)
+            )
         return Scored(lines[0], null, present)
-
-    def _null_distribution(self, lines: Floats, present: Floats | None) -> NullDistribution | None:
-        if self.statistic.returns_pvalues:
-            return KnownPvalues(lines[1])
-        known: NullDistribution | None = self.statistic.null_distribution(self.prepared, self.n_read, present)
-        return known
 
     def effects(self, response: int, left: Positions, scores: Floats) -> Effects | None:
         """Effect sizes of the features that a response has left, given their scores."""
@@ -166,7 +157,7 @@ class RereadState(State):
         """Keep the features at some positions."""
         return replace(
             self,
-            columns=self.features(positions),
+            columns=self.columns[positions],
             lines=self.lines[..., positions],
             present=None if self.present is None else self.present[positions],
         )

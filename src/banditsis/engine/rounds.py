@@ -106,7 +106,7 @@ def start_state(
 ) -> SumState | RereadState | CountState:
     """Nothing is known yet; ``rows`` are those of the first step."""
     if isinstance(statistic, LinearStatistic):
-        return SumState.start(source, statistic, rows, strata, columns)
+        return SumState.begin(source, statistic, source.calibrate(rows), columns, strata)
     kind: Any = CountState if isinstance(statistic, BinnedStatistic) else RereadState
     started: RereadState | CountState = kind.start(source, statistic, rows, strata, columns)
     return started
@@ -139,11 +139,11 @@ def _next_round(
     Sums are also kept of the groups of rows that ``cuts`` separate, if features are scored by sums.
     """
     started, state, statistic = clock(), found.state, found.state.statistic
-    everything = state.features(slice(None))
+    everything = state.columns
     features = [everything if isinstance(left, slice) else everything[left] for left in found.left]
     sizes, q = [len(some) for some in features], len(features)
     if count_rows(rows):
-        share = sum(sizes) / state.n_columns
+        share = sum(sizes) / len(state.columns)
         given = rows, workers, lambda cells: tick(round(cells * share))
         state = state.add(*given, cuts) if isinstance(state, SumState) else state.add(*given)
     if (bad := state.find_nonfinite()).size:
@@ -155,7 +155,8 @@ def _next_round(
 
     # Threads wait for each other between short operations, so more are slower than few.
     scored = map_in_threads(keep, range(q), -(-q // (1 + max(sizes) // SCORES_OF_THREAD)))
-    seconds, n_new = (clock() - started) / q, state.n_new(rows)
+    seconds, n_new = (clock() - started) / q, count_rows(rows)
+    n_new = state.n_read if n_new and statistic.rereads else n_new
     effective = run.strata.design.effective_rows(state.n_read)
     results, left = list[ScreeningResult](), list[Positions]()
     for k, (some, kept, cutoff) in enumerate(scored):

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Columns, Floats, Indices, Rows, count_rows
+from banditsis.core.arrays import SMALLEST, Columns, Floats, Indices, Rows, count_rows, ratio
 from banditsis.core.parallel import Workers, map_in_threads
-from banditsis.engine.evidence import informative_rows_of_sums, rows_of_response
+from banditsis.engine.evidence import rows_of_response
 from banditsis.engine.exchangeability import GroupSums
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.plans import ORDINARY_KURTOSIS
 from banditsis.sources.base import Calibration, Source, SumContext
 from banditsis.statistics.base import Effects, find_effects, is_mostly_missing
-from banditsis.statistics.moments import Gram, Moments
+from banditsis.statistics.moments import Gram
 from banditsis.statistics.null_distributions import NullDistribution
 
 #: So many fit in the cache.
@@ -54,22 +54,9 @@ class State:
     columns: Indices
 
     @property
-    def n_columns(self) -> int:
-        """Number of features that are left."""
-        return len(self.columns)
-
-    @property
     def chosen(self) -> Columns:
         """The features that are left, as sources take them: None for all."""
         return None if len(self.columns) == self.source.shape[1] else self.columns
-
-    def features(self, positions: Positions) -> Indices:
-        """Indices of the features at some positions."""
-        return self.columns[positions]
-
-    def n_new(self, rows: Rows) -> int:
-        """Number of rows that a round with some new rows reads."""
-        return count_rows(rows)
 
 
 @dataclass(frozen=True)
@@ -95,25 +82,10 @@ class SumState(State):
     groups: GroupSums | None = None
 
     @classmethod
-    def start(
-        cls, source: Source, statistic: Any, rows: Rows, strata: Strata, columns: Columns = None
-    ) -> SumState:
-        """No sums yet; ``rows`` are those of the first step."""
-        first = rows_of_response(statistic, rows, strata) if statistic.evidence else None
-        state = cls.begin(source, statistic, source.calibrate(rows), columns, strata)
-        return replace(state, first_informative=first)
-
-    @classmethod
     def begin(
-        cls,
-        source: Source,
-        statistic: Any,
-        calibration: Calibration,
-        columns: Columns,
-        strata: Strata | None = None,
+        cls, source: Source, statistic: Any, calibration: Calibration, columns: Columns, strata: Strata
     ) -> SumState:
-        """No sums yet, with a calibration that is known."""
-        strata = Strata.uniform(source.shape[0]) if strata is None else strata
+        """No sums yet."""
         columns = np.arange(source.shape[1]) if columns is None else columns
         sums = np.zeros((strata.n_strata, statistic.layout.n_lines, len(columns)))
         counts = np.zeros(strata.n_strata, np.intp)
@@ -142,11 +114,15 @@ class SumState(State):
             present = statistic.layout.present(sums.swapaxes(0, 1), slice(None))
             counts = np.diff(cuts)[:, None] if present is None else present
             groups = GroupSums(sums[:, 0], sums[:, statistic.layout.squares], counts)
+        first = self.first_informative
+        if statistic.evidence and first is None:
+            first = rows_of_response(statistic, rows, self.strata)
         return replace(
             self,
             summaries=self.summaries + statistic.summaries(grouped, edges),
             counts=self.counts + np.diff(edges),
             read=(*self.read, rows),
+            first_informative=first,
             groups=groups,
         )
 
@@ -169,7 +145,7 @@ class SumState(State):
 
     def find_nonfinite(self) -> Indices:
         """Features whose sums are not finite."""
-        return self.features(self.statistic.layout.find_nonfinite(self.combined[0]))
+        return np.asarray(self.columns[self.statistic.layout.find_nonfinite(self.combined[0])])
 
     def score(self, response: int, left: Positions) -> Scored:
         """Score the features that a response has left."""
@@ -187,7 +163,7 @@ class SumState(State):
         def score_some(start: int) -> None:
             piece = slice(start, start + SUMS_AT_ONCE)
             columns = piece if isinstance(left, slice) else left[piece]
-            found = self._moments(response, columns)
+            found = self.gram.moments(statistic.targets_of(response), columns)
             few = is_mostly_missing(found.n_rows, found.n_read, statistic.min_present)
             scores[piece] = np.where(few, 0.0, statistic.score(found, response) * found.reduction)
             if informative is not None:
@@ -200,28 +176,36 @@ class SumState(State):
         if informative is None:
             return Scored(scores, null, present)
         in_population, in_data = self._rows_of_response(response).tolist()
-        informative = np.minimum(informative, in_data)
-        return Scored(scores, null, present, informative, in_population, inflation)
-
-    def _moments(self, response: int, columns: Positions) -> Moments:
-        return self.gram.moments(self.statistic.targets_of(response), columns)
+        return Scored(scores, null, present, np.minimum(informative, in_data), in_population, inflation)
 
     def _null(self, response: int, left: Positions) -> NullDistribution | None:
         """Null distribution of some features, if the rows are like a uniform sample."""
         if not self.strata.is_uniform(self.counts):
             return None
         columns = left if self.gram.has_missing else slice(0, 0)  # it is the same for all
-        null: NullDistribution | None = self.statistic.null(self._moments(response, columns), response)
+        found = self.gram.moments(self.statistic.targets_of(response), columns)
+        null: NullDistribution | None = self.statistic.null(found, response)
         return null
 
     def _informative_rows(self, columns: Positions) -> Floats:
-        """Number of rows that say something about some features."""
-        (sums, squared, _), weights = self.combined, self.strata.weights(self.counts)
-        given = [sums[0, columns], *(squared[k, columns] for k in (0, self.statistic.layout.squares, -1))]
-        present = [self.statistic.layout.present(part, columns) for part in (squared, sums)]
-        totals = np.array([weights**2 @ self.counts]), np.array([self.n_read])
-        counts = totals if present[0] is None else present
-        return informative_rows_of_sums(self.gram.squares[columns], *given, *counts)
+        """Number of informative rows of some features, at most those in which they are present.
+
+        With sampling weights w, this is (Σwz²)² / Σw²z⁴ about the mean of z. Sums of z³ are not known, so
+        features are taken to be symmetric about the mean, to which their shift is close.
+        """
+        (sums, squared, _), layout = self.combined, self.statistic.layout
+        weight, n_rows = layout.present(squared, columns), layout.present(sums, columns)
+        if weight is None:
+            weights = self.strata.weights(self.counts)
+            weight, n_rows = np.array([weights**2 @ self.counts]), np.array([self.n_read])
+        plain, square, fourth = (squared[k, columns] for k in (0, layout.squares, -1))
+        mean, squares = ratio(sums[0, columns], n_rows), self.gram.squares[columns]
+        mean2 = np.square(mean)
+        with np.errstate(over="ignore", invalid="ignore"):
+            centred = fourth - 6 * mean2 * square + 8 * mean2 * mean * plain - 3 * weight * np.square(mean2)
+            rows = np.square(ratio(squares, np.sqrt(np.maximum(centred, 0.0))))
+        # Fourth powers of very small values are 0, which says nothing.
+        return np.where(centred > 0, np.minimum(rows, n_rows), np.where(squares > 0, n_rows, 0.0))
 
     def _rows_of_response(self, response: int) -> Floats:
         """Informative rows of a response, about the population and about all rows of the data."""
@@ -234,10 +218,10 @@ class SumState(State):
 
     def effects(self, response: int, left: Positions, scores: Floats) -> Effects | None:
         """Effect sizes of the features that a response has left, given their scores."""
-        found = self._moments(response, left)
+        found = self.gram.moments(self.statistic.targets_of(response), left)
         if (effects := self.statistic.effects(found, response)) is None:
             return None
-        scale = np.asarray(self.calibration.scale[self.features(left)], np.float64)
+        scale = np.asarray(self.calibration.scale[self.columns[left]], np.float64)
         with np.errstate(over="ignore"):  # an infinite slope counts as unknown
             effects = effects / scale if self.statistic.one_sided else effects * scale
             factors = effects / found.reduction
@@ -247,4 +231,4 @@ class SumState(State):
         """Keep the sums of the features at some positions."""
         sums: Any = self.sums  # on a GPU if a plan with several steps reads all rows in the first
         before = sums if isinstance(sums, np.ndarray) else sums.get()
-        return replace(self, columns=self.features(positions), sums=np.take(before, positions, axis=2))
+        return replace(self, columns=self.columns[positions], sums=np.take(before, positions, axis=2))

@@ -20,6 +20,7 @@ from banditsis.engine.pvalues import correct_pvalues
 from banditsis.engine.redundancy import choose_features
 from banditsis.engine.rounds import Found, add_effects, add_round
 from banditsis.engine.runs import Run
+from banditsis.engine.sampling import Strata
 from banditsis.engine.state import Scored, SumState
 from banditsis.index.sketch import Estimates, find_sketch
 from banditsis.plans import strongest
@@ -207,7 +208,9 @@ def _read_candidates(
     """Read candidates in full until no other feature can be among the best, or as many as the plan allows."""
     (n, p), d, started, limits = run.source.shape, run.plan.n_keep, clock(), estimated.limits
     shift = np.zeros(p, summing_dtype(run.source.dtype))
-    state = SumState.begin(run.source, statistic, Calibration(shift, shift + 1), np.arange(0))
+    state = SumState.begin(
+        run.source, statistic, Calibration(shift, shift + 1), np.arange(0), Strata.uniform(n)
+    )
     count, needed = 0, estimated.n_first
     while count < needed:
         state, count = _read(state, np.sort(estimated.order[count:needed]), workers, tick), needed
@@ -215,7 +218,7 @@ def _read_candidates(
         kept, cutoff = strongest(strength(scored.scores, statistic.one_sided), d)
         needed = int(np.count_nonzero(limits[estimated.order] > cutoff))  # the first of them
     tick(n * (run.plan.steps[0].n_keep - count))  # that were not needed
-    features = state.features(slice(None))
+    features = state.columns
     done = Round(n, count, d, cutoff, n * count, clock() - started, float(n))
     result = replace(result, rounds=(replace(result.rounds[0], n_kept=count),))
     result = _add_round(run, result, scored, features, kept, done)
@@ -226,12 +229,12 @@ def _read_candidates(
 
 def _read(state: SumState, features: Indices, workers: Workers, tick: Callable[[int], None]) -> SumState:
     """The state with the sums of more features over all rows."""
-    everything, before = slice(0, state.source.shape[0]), state.features(slice(None))
+    everything, before = slice(0, state.source.shape[0]), state.columns
     view = Subset(state.source, columns=features)  # to calibrate all columns would take longer
     shift, scale = state.calibration.shift.copy(), state.calibration.scale.copy()
     found = calibrate(view, everything, pilot_rows(view, everything), shift.dtype)
     shift[features], scale[features] = found.shift, found.scale
-    more = SumState.begin(state.source, state.statistic, Calibration(shift, scale), features)
+    more = SumState.begin(state.source, state.statistic, Calibration(shift, scale), features, state.strata)
     more = more.add(everything, workers, tick)
     if (bad := more.find_nonfinite()).size:
         raise_nonfinite(state.source, everything, bad[:MAX_NONFINITE], state.statistic.pairwise)
