@@ -237,7 +237,7 @@ BUDGET = {
     "(top)": 1511,
     "cli": 1223,
     "core": 1135,
-    "engine": 2529,
+    "engine": 2535,
     "formats": 2872,
     "index": 1140,
     "kernels": 2156,

@@ -20,7 +20,6 @@ from banditsis.engine.pvalues import correct_pvalues
 from banditsis.engine.redundancy import choose_features
 from banditsis.engine.rounds import Found, add_effects, add_round
 from banditsis.engine.runs import Run
-from banditsis.engine.sampling import Strata
 from banditsis.engine.state import Scored, SumState
 from banditsis.index.sketch import Estimates, find_sketch
 from banditsis.plans import strongest
@@ -208,9 +207,7 @@ def _read_candidates(
     """Read candidates in full until no other feature can be among the best, or as many as the plan allows."""
     (n, p), d, started, limits = run.source.shape, run.plan.n_keep, clock(), estimated.limits
     shift = np.zeros(p, summing_dtype(run.source.dtype))
-    state = SumState.begin(
-        run.source, statistic, Calibration(shift, shift + 1), np.arange(0), Strata.uniform(n)
-    )
+    state = SumState.begin(run.source, statistic, Calibration(shift, shift + 1), np.arange(0))
     count, needed = 0, estimated.n_first
     while count < needed:
         state, count = _read(state, np.sort(estimated.order[count:needed]), workers, tick), needed
@@ -234,7 +231,7 @@ def _read(state: SumState, features: Indices, workers: Workers, tick: Callable[[
     shift, scale = state.calibration.shift.copy(), state.calibration.scale.copy()
     found = calibrate(view, everything, pilot_rows(view, everything), shift.dtype)
     shift[features], scale[features] = found.shift, found.scale
-    more = SumState.begin(state.source, state.statistic, Calibration(shift, scale), features, state.strata)
+    more = SumState.begin(state.source, state.statistic, Calibration(shift, scale), features)
     more = more.add(everything, workers, tick)
     if (bad := more.find_nonfinite()).size:
         raise_nonfinite(state.source, everything, bad[:MAX_NONFINITE], state.statistic.pairwise)
