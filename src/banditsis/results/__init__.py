@@ -18,13 +18,7 @@ from banditsis.results.evidence import (
     strength_of,
 )
 from banditsis.results.features import LEAKAGE, Features, describe_features, list_features, to_lists
-from banditsis.results.result import (
-    Interrupted,
-    ScreeningResult,
-    attach_partial,
-    keep_significant,
-    varied_log10_pvalues,
-)
+from banditsis.results.result import Interrupted, ScreeningResult, attach_partial, keep_significant
 from banditsis.results.sample_check import SampleCheck
 from banditsis.results.several import ScreeningResults, describe_size
 
@@ -33,4 +27,3 @@ __all__ += ["About", "Evidence", "Features", "Round"]
 __all__ += ["has_pvalues", "is_exact", "rank_features", "selection_mask", "strength", "strength_of"]
 __all__ += ["LEAKAGE", "describe_features", "list_features", "to_lists"]
 __all__ += ["attach_partial", "describe_size", "find_versions", "keep_significant", "sentences"]
-__all__ += ["varied_log10_pvalues"]

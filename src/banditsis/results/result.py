@@ -202,7 +202,12 @@ class ScreeningResult(Output):
         Roeder 1999); larger if covariates such as ancestry are missing or rows are relatives. Features with
         p-value 1 do not count; NaN if no other is left. Raises if a feature has no p-value.
         """
-        log10 = varied_log10_pvalues(self)
+        log10 = self.log10_pvalues
+        if n_unknown := int(np.count_nonzero(np.isnan(log10))):
+            raise ValueError(
+                f"{n_unknown:,} of {len(log10):,} features have no p-value: read every row, and request them."
+            )
+        log10 = log10[log10 < 0]
         if not log10.size:
             return float("nan")
         z = special.ndtri_exp(float(np.median(log10)) * np.log(10) - np.log(2))
@@ -369,16 +374,6 @@ def keep_significant(result: ScreeningResult, fdr: float) -> ScreeningResult:
         rounds=(*result.rounds[:-1], replace(result.rounds[-1], n_kept=len(selected), cutoff=weakest)),
         parameters={**result.parameters, "fdr": fdr},
     )
-
-
-def varied_log10_pvalues(result: ScreeningResult) -> Floats:
-    """Sorted logarithms of the p-values below 1; raises if a feature has no p-value."""
-    log10 = result.log10_pvalues
-    if n_unknown := int(np.count_nonzero(np.isnan(log10))):
-        raise ValueError(
-            f"{n_unknown:,} of {len(log10):,} features have no p-value: read every row, and request them."
-        )
-    return np.sort(log10[log10 < 0])
 
 
 class Interrupted(KeyboardInterrupt):

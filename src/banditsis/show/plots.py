@@ -7,16 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices, special
+from banditsis.core.arrays import Array, Floats, special
 from banditsis.core.formatting import count, short_labels, shorten
-from banditsis.results import (
-    SampleCheck,
-    ScreeningResult,
-    has_pvalues,
-    sentences,
-    strength_of,
-    varied_log10_pvalues,
-)
+from banditsis.results import SampleCheck, ScreeningResult, has_pvalues, sentences, strength_of
 from banditsis.show.tables import evidence_labels, find_cutoffs
 
 if TYPE_CHECKING:
@@ -35,6 +28,7 @@ MARKS: dict[str, dict[str, Any]] = {
     "unknown": {"marker": "o", "ls": "", "color": BLUE},
     "leak": {"marker": "^", "ls": "", "color": RED},
 }
+CUTOFF: dict[str, Any] = {"color": RED, "linestyle": "--", "linewidth": 1.2}
 #: Larger selections are plotted by rank without feature names, or have names in small print.
 MAX_NAMES, MAX_LARGE_NAMES = 200, 40
 #: Maximum number of labels in a Manhattan plot, and of features for which room is searched.
@@ -61,26 +55,25 @@ def scores(result: ScreeningResult, axes: Axes | None = None, *, max_features: i
     """
     features = result.features.take(slice(max_features))
     n = len(features)
-    dense, named = n > MAX_LARGE_NAMES, n <= MAX_NAMES
-    axes = axes or new_axes(6.4, 1.7 + ((0.16 if dense else 0.26) * max(n, 2) if named else 5.0))
+    named, small = n <= MAX_NAMES, n > MAX_LARGE_NAMES
+    size, width = (2.5, 0.8) if not named else (4, 1.8) if small else (6, 3)
+    axes = axes or new_axes(6.4, 1.7 + ((0.16 if small else 0.26) * max(n, 2) if named else 5.0))
     ranks, kinds = np.arange(1, n + 1), np.array(features.evidence, dtype=str)
     if "low" in features and n:
         colours = np.where(kinds == "unclear", PALE, SKY)
-        width = 0.8 if not named else 1.8 if dense else 3
-        limits = features["low"], features["high"]
-        axes.hlines(ranks, *limits, color=colours, linewidth=width, label="95% interval")
+        low, high = features["low"], features["high"]
+        axes.hlines(ranks, low, high, color=colours, linewidth=width, label="95% interval")
     for kind, label in evidence_labels(result).items():
         chosen = kinds == kind
         if chosen.any():
-            size = 2.5 if not named else 4 if dense else 6
             axes.plot(features["score"][chosen], ranks[chosen], **MARKS[kind], label=label, ms=size)
     axes.axvline(0, color=GREY, linewidth=0.8)
     for k, cutoff in enumerate(find_cutoffs(result)):
         label = "" if k else f"cutoff {cutoff:.3g}"
-        axes.axvline(cutoff, color=RED, linestyle="--", linewidth=1.2, label=label)
+        axes.axvline(cutoff, **CUTOFF, label=label)
     axes.set_ylim(n + 0.7, 0.3)
     if named:
-        axes.set_yticks(ranks, features.labels(32), parse_math=False, fontsize=7 if dense else None)
+        axes.set_yticks(ranks, features.labels(32), parse_math=False, fontsize=7 if small else None)
     else:
         axes.set_ylabel("rank")
     axes.set_xlabel(f"score ({result.parameters.get('statistic', 'pearson')})")
@@ -108,10 +101,8 @@ def manhattan(
 
     Parameters
     ----------
-    result : ScreeningResult
-        The result to plot.
-    axes : Axes, optional
-        Axes to draw on; a new figure by default.
+    result, axes
+        As for :func:`scores`.
     chromosomes : array-like of shape (n_features,), optional
         Chromosome of each feature; by default those in ``result.annotations`` if there are any.
 
@@ -127,7 +118,13 @@ def manhattan(
     """
     axes = axes or new_axes(10, 4.2)
     chromosomes = result.annotations.get("chromosome") if chromosomes is None else chromosomes
-    groups, x, order = _place_features(result.n_features, chromosomes)
+    labels = np.zeros(result.n_features) if chromosomes is None else np.asarray(chromosomes)
+    if labels.shape != (p := result.n_features,):
+        raise ValueError(f"chromosomes must have one value for each of {p:,} features, got {labels.shape}.")
+    names, first, codes = np.unique(labels.astype(str), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    groups = np.argsort(order)[codes]
+    x = np.argsort(np.argsort(groups, kind="stable"))
     heights = _minus_log10(result.log10_pvalues) if has_pvalues(result) else strength_of(result)
     for parity, colour in enumerate((BLUE, SKY)):
         chosen = (groups % 2 == parity) & np.isfinite(heights)
@@ -137,13 +134,12 @@ def manhattan(
     ring: dict[str, Any] = {"facecolors": "none", "edgecolors": RED, "linewidths": 1.2, "label": known}
     axes.scatter(x[clear], heights[clear], s=26, **ring)
     if has_pvalues(result):
-        threshold = np.log10(result.n_features / 0.05)
-        axes.axhline(threshold, color=RED, linestyle="--", linewidth=1.2, label="0.05 / p (Bonferroni)")
+        axes.axhline(np.log10(p / 0.05), **CUTOFF, label="0.05 / p (Bonferroni)")
     if chromosomes is None:
         axes.set_xlabel("feature")
     else:
         middles = [float(x[groups == k].mean()) for k in range(len(order))]
-        axes.set_xticks(middles, short_labels(order, 12), parse_math=False, fontsize=8)
+        axes.set_xticks(middles, short_labels(names[order].tolist(), 12), parse_math=False, fontsize=8)
         axes.set_xlabel("chromosome")
     axes.set_ylabel(LOG_P if has_pvalues(result) else "score" if result.evidence.one_sided else "|score|")
     axes.set_ylim(bottom=min(0.0, float(np.nanmin(heights, initial=0.0))))
@@ -160,19 +156,6 @@ def _minus_log10(log10_pvalues: Floats) -> Floats:
     """-log10 p for plots; where p is 0, a little above the others."""
     finite = log10_pvalues[np.isfinite(log10_pvalues)]
     return -np.where(np.isneginf(log10_pvalues), 1.1 * finite.min(initial=-300.0), log10_pvalues)
-
-
-def _place_features(p: int, chromosomes: Any) -> tuple[Indices, Indices, list[str]]:
-    """Number of the chromosome and horizontal place of each feature, and names of the chromosomes."""
-    labels = np.zeros(p, dtype=int) if chromosomes is None else np.asarray(chromosomes)
-    if labels.shape != (p,):
-        raise ValueError(f"chromosomes must have one value for each of {p:,} features, got {labels.shape}.")
-    names, first, codes = np.unique(labels.astype(str), return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    groups = np.argsort(order)[codes]
-    x = np.empty(p, dtype=np.intp)
-    x[np.argsort(groups, kind="stable")] = np.arange(p)
-    return groups, x, names[order].tolist()
 
 
 def _label_points(axes: Axes, names: Sequence[str], x: Array, y: Floats) -> None:
@@ -211,7 +194,7 @@ def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") ->
     result : ScreeningResult
         A result in which every feature has a p-value.
     axes : Axes, optional
-        Axes to draw on; a new figure by default. Several results may share them.
+        As for :func:`scores`; several results may share them.
     label : str
         Name of the result in the legend.
 
@@ -225,7 +208,8 @@ def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") ->
     >>> axes.get_legend().get_texts()[0].get_text()
     'λ = 0.986'
     """
-    observed = _minus_log10(varied_log10_pvalues(result))
+    inflation, log10 = result.genomic_inflation, result.log10_pvalues
+    observed = _minus_log10(np.sort(log10[log10 < 0]))
     n = max(1, observed.size)
     ranks = np.unique(np.rint(np.geomspace(1, n, MAX_QUANTILES)).astype(np.intp))[: observed.size]
     expected = -np.log10((ranks - 0.5) / n)  # all of the smallest p-values, few of the others
@@ -233,14 +217,12 @@ def qq(result: ScreeningResult, axes: Axes | None = None, *, label: str = "") ->
     limits = (-np.log10(special.betaincinv(ranks, n + 1 - ranks, level)) for level in (0.975, 0.025))
     axes.fill_between(expected, *limits, color=PALE, alpha=0.5, linewidth=0)
     axes.axline((0, 0), slope=1, color=GREY, linewidth=1)
-    name = f"{shorten(label)}: " if label else ""
-    text = f"{name}λ = {result.genomic_inflation:.3f}"
+    text = f"{shorten(label)}: λ = {inflation:.3f}" if label else f"λ = {inflation:.3f}"
     axes.plot(expected, observed[ranks - 1], ".", markersize=5, label=text, rasterized=True)
-    axes.set_xlabel(f"expected {LOG_P}")
-    axes.set_ylabel(f"observed {LOG_P}")
-    tidy(axes)
+    axes.set(xlabel=f"expected {LOG_P}", ylabel=f"observed {LOG_P}")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
+    tidy(axes)
     axes.legend(loc="upper left", frameon=False, fontsize=9)
     return axes
 
@@ -256,7 +238,7 @@ def sample_check(check: SampleCheck, axes: Axes | None = None) -> Axes:
     check : SampleCheck
         The results of all rows and of the sample.
     axes : Axes, optional
-        Axes to draw on; a new figure by default.
+        As for :func:`scores`.
 
     Examples
     --------
@@ -284,17 +266,17 @@ def sample_check(check: SampleCheck, axes: Axes | None = None) -> Axes:
     if floor is not None:
         axes.axvspan(min(floor, end), end, color=PALE, alpha=0.4, linewidth=0)
         axes.axvline(floor, color=GREY, linewidth=1.2, label=f"detection floor {floor:.3g} (95%)")
-    axes.axhline(cutoff, color=RED, linestyle="--", linewidth=1.2, label=f"cutoff of the sample {cutoff:.3g}")
+    axes.axhline(cutoff, **CUTOFF, label=f"cutoff of the sample {cutoff:.3g}")
     axes.plot([start, end], [start, end], color=GREY, linewidth=0.6, zorder=0)
     clear, missed = np.isin(best, check.associated), np.isin(best, check.missed)
-    looks: tuple[tuple[Array, dict[str, Any]], ...] = (
-        (~clear, {"label": "unclear", "marker": "D", "mfc": "white", "mec": GREY}),
-        (clear & ~missed, {"label": "clearly associated, kept", "marker": "o", "color": BLUE}),
-        (missed, {"label": "clearly associated, missed", "marker": "X", "ms": 8, "color": RED}),
+    marks: tuple[tuple[str, Array, dict[str, Any]], ...] = (
+        ("unclear", ~clear, MARKS["unclear"]),
+        ("clearly associated, kept", clear & ~missed, MARKS["signal"]),
+        ("clearly associated, missed", missed, {"marker": "X", "ls": "", "ms": 8, "color": RED}),
     )
-    for chosen, look in looks:
+    for label, chosen, look in marks:
         if chosen.any():
-            axes.plot(x[chosen], y[chosen], ls="", **look)
+            axes.plot(x[chosen], y[chosen], **look, label=label)
     axes.set(xscale="log", yscale="log", xlim=(start, end), ylim=(start, end))
     size = "|r|" if floor is not None else "score" if found.evidence.one_sided else "|score|"
     axes.set_xlabel(f"{size} in all {found.n_rows:,} rows (log scale)")
@@ -319,13 +301,13 @@ def tidy(axes: Any) -> None:
     axes.set_axisbelow(True)
 
 
-def new_axes(width: float, height: float, **layout: Any) -> Any:
+def new_axes(width: float, height: float) -> Any:
     """Axes of a new figure, in inches."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError("plots need Matplotlib: pip install 'banditsis[plots]'") from None
-    return plt.subplots(figsize=(width, height), layout="constrained", **layout)[1]
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
 def add_legend_below(axes: Axes, n_columns: int = 3) -> None:
