@@ -28,14 +28,14 @@ class Round:
     n_features, n_kept
         Features left before and after it.
     cutoff : float
-        Smallest absolute score that was kept, or smallest score if the statistic is one-sided. If features
-        are dropped by evidence, the smallest score that is not ruled out.
+        Smallest absolute score (or score, if the statistic is one-sided) that was kept. If features are
+        dropped by evidence, the smallest that is not ruled out.
     cells, seconds
-        Cells read in this round, and its duration without the compilation of kernels. Responses that shared
-        a pass over the data share its time equally. The last round includes the check of small p-values.
+        Cells read in this round, and its duration without the compilation of kernels, which responses that
+        share a pass over the data share equally. The last round includes the check of small p-values.
     kurtosis, inflation : float
-        The largest kurtosis, at least 3, and variance inflation of a feature that this round could drop; the
-        latter, by its spread in strata of the response, is None if it is not known.
+        The largest kurtosis, at least 3, of a feature that this round could drop, and the largest variance
+        inflation by its spread in strata of the response; None if it is not known.
     """
 
     n_rows: int
@@ -51,10 +51,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What floors, intervals and p-values are computed from, and what else is known of the selected features.
-
-    None stands for what is not known.
-    """
+    """What floors, intervals and p-values are computed from, and what is known of the selected features."""
 
     #: rows in which each selected feature was present, if some have missing values
     present: Floats | None = None
@@ -100,10 +97,8 @@ class Evidence:
         """The evidence of some of the selected features, by their positions."""
         values = self.present, self.informative, self.own_inflation
         present, informative, own = (None if v is None else v[kept] for v in values)
-        correlation = None if self.correlation is None else self.correlation[np.ix_(kept, kept)]
-        return replace(
-            self, present=present, informative=informative, own_inflation=own, correlation=correlation
-        )
+        among = None if self.correlation is None else self.correlation[np.ix_(kept, kept)]
+        return replace(self, present=present, informative=informative, own_inflation=own, correlation=among)
 
 
 @dataclass(frozen=True)
