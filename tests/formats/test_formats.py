@@ -8,7 +8,6 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -53,9 +52,6 @@ def test_a_column_is_taken_out_as_target(path, target, column):
     rest = np.delete(np.arange(6), column)
     np.testing.assert_array_equal(source.read(slice(0, 90), None), X[:, rest])
     assert [source.name(j) for j in range(5)] == [NAMES[j] for j in rest]
-
-
-def test_a_target_that_is_not_there(path):
     with pytest.raises(ValueError, match=r"no column 'nothing'"):
         open_data(path, target="nothing")
 
@@ -126,17 +122,6 @@ def test_nested_columns_are_skipped_over():
     pq.write_table(pa.table({"s": nested, "x": [5.0, 6.0]}), path)
     source, *_ = open_data(path, target="s")
     np.testing.assert_array_equal(source.read(slice(0, 2), None), [[5], [6]])
-
-
-def test_the_index_of_pandas_gives_ids():
-    frame = pd.DataFrame({"a": [1.0, 2], "b": [3.0, 4]}, index=["r1", "r2"])
-    parquet, text = files.new_path("frame.parquet"), files.new_path("frame.csv")
-    frame.to_parquet(parquet)
-    frame.to_csv(text)
-    for path in (parquet, text):
-        opened = open_file(path)
-        assert opened.ids.tolist() == ["r1", "r2"]
-        assert opened.source.names == ["a", "b"]
 
 
 def bytes_read():

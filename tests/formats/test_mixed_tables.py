@@ -45,6 +45,7 @@ def make_table(n=N, seed=0):
 
 
 FRAME = make_table()
+CITIES = ["city=Bonn", "city=Oslo", "city=Rome"]
 NUMERIC = ["age", "visits", "member", *(f"noise_{k}" for k in range(30))]
 
 
@@ -75,22 +76,10 @@ def test_ids_dates_and_text_are_skipped_with_a_note(mixed):
 
 def test_columns_that_are_asked_for(mixed):
     source, *_ = open_data(mixed, target="spent", columns=["customer_id", "noise_1?", 6], drop="*_13")
-    assert list(source.names) == [
-        "customer_id",
-        "age",
-        *(f"noise_{k}" for k in range(10, 20) if k != 13),
-    ]
+    noise = [f"noise_{k}" for k in range(10, 20) if k != 13]
+    assert list(source.names) == ["customer_id", "age", *noise]
     source, *_ = open_data(mixed, target="spent", dates="numeric", one_hot=True, drop=["noise_*", "comment"])
-    assert list(source.names) == [
-        "signed_up",
-        "last_seen",
-        "city=Bonn",
-        "city=Oslo",
-        "city=Rome",
-        "age",
-        "visits",
-        "member",
-    ]
+    assert list(source.names) == ["signed_up", "last_seen", *CITIES, *NUMERIC[:3]]
     days = source.read(slice(0, N), slice(0, 1))[:, 0]
     expected = (FRAME["signed_up"] - pd.Timestamp("1970-01-01")).dt.total_seconds()
     assert np.corrcoef(days, expected)[0, 1] > 1 - 1e-12
@@ -131,10 +120,9 @@ def test_columns_of_matrices_count_the_target(tmp_path):
 
 def test_a_store_holds_the_chosen_columns(tmp_path):
     FRAME.to_parquet(tmp_path / "x.parquet")
-    path = build_index(
-        tmp_path / "x.parquet", tmp_path / "x.out", target="spent", drop="noise_*", one_hot=True
-    )
-    assert open_source(path).names == ["city=Bonn", "city=Oslo", "city=Rome", *NUMERIC[:3]]
+    given, out = tmp_path / "x.parquet", tmp_path / "x.out"
+    path = build_index(given, out, target="spent", drop="noise_*", one_hot=True)
+    assert open_source(path).names == [*CITIES, *NUMERIC[:3]]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])

@@ -82,14 +82,6 @@ def test_compressed_text_with_another_name(suffix, use, tmp_path):
         open_it(tmp_path / f"data.csv{suffix}")
 
 
-def test_compressed_files_of_other_kinds(tmp_path):
-    (tmp_path / "x.npy.zst").write_bytes(zstd(b"x"))
-    with pytest.raises(
-        ValueError, match=r"is a zstd file, .*: unpack it, or .* rename it to end in \.csv\.zst"
-    ):
-        open_source(tmp_path / "x.npy.zst")
-
-
 def test_folders_of_csv_files_are_converted(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"a,b\n3,4\n"))
