@@ -139,7 +139,7 @@ def test_a_range_that_float32_cannot_hold():
         (X[:, :0], Y, ValueError, "0 feature"),
         (X, Y[:-1], ValueError, "X has 3,000 rows and y has 2,999 values"),
         (X, np.zeros((N, 0)), ValueError, "no columns"),
-        (X, np.zeros(N), ValueError, "the response is constant"),
+        (X, np.ones(N), ValueError, r"the response is constant, 1.0, in all 3,000 rows.* the right column"),
         (X, np.ones((N, 2)), ValueError, r"the response \(column 0\) is constant"),
         (X, np.where(np.arange(N) == 5, np.nan, Y), ValueError, "the response contains NaN in row 5"),
         (X, np.where(np.arange(N) == 5, np.inf, Y), ValueError, "the response contains infinity in row 5"),
@@ -194,12 +194,9 @@ def test_progress_counts_the_cells():
 
 
 def test_a_progress_bar_on_request(capsys):
-    screen(X, Y, Plan.exact(N, P, D), progress=True)
-    assert "900,000 cells" in capsys.readouterr().err
-    SIS(3, progress=True).fit(X, Y)
-    assert "cells" in capsys.readouterr().err
-    screen(X, Y, Plan.exact(N, P, D))
-    assert capsys.readouterr().err == ""
+    for progress, shown in ((True, True), (None, False)):
+        SIS(3, progress=progress).fit(X, Y)
+        assert ("900,000 cells" in capsys.readouterr().err) == shown
 
 
 def test_an_error_midway_leaves_no_threads():
@@ -280,16 +277,6 @@ def test_rare_responses_are_as_if_single():
         assert result.rounds[0].n_rows == alone.rounds[0].n_rows
         assert result.notes == alone.notes
         np.testing.assert_allclose(result.scores, alone.scores, atol=1e-12)
-
-
-@pytest.mark.parametrize("statistic", ["pearson", "spearman"])
-def test_a_response_that_is_constant_in_all_rows(statistic):
-    with pytest.raises(
-        ValueError, match=r"the response is constant, 1.0, in all 20,000 rows.* the right column"
-    ):
-        screen(WIDE, np.ones(20_000), PLANS["paper"], statistic=statistic)
-    with pytest.raises(ValueError, match="all 20,000 rows have no events"):
-        screen(WIDE, np.column_stack([RARE + 1, 0 * RARE]), PLANS["paper"], statistic="cox")
 
 
 @pytest.mark.parametrize("statistic", ["pearson", "anova", "logistic", "spearman", "wilcoxon"])

@@ -8,12 +8,10 @@ from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.evidence import (
     informative_rows,
     measure_unread,
-    measure_variance_inflation,
 )
 from banditsis.engine.sampling import Strata
 from banditsis.plans import MIN_INFORMATIVE, KeepRule, Step
 from banditsis.results import selection_mask
-from banditsis.sources.array import ArraySource
 from banditsis.statistics import Pearson
 from banditsis.statistics.linear import squared_influence
 from reference import correlations
@@ -201,20 +199,6 @@ def test_influence_is_a_derivative():
         np.testing.assert_allclose(found[here, j], expected, rtol=1e-3, atol=1e-7)
         assert not found[~here, j].any()
     assert np.isnan(found[:, 2]).all()
-
-
-def test_each_selected_feature_has_its_own_variance():
-    """A pilot sample shows the variance that all rows read have, here of three kinds of features."""
-    generator = np.random.default_rng(2)
-    y = generator.standard_normal(30_000)
-    X = generator.standard_normal((30_000, 3))
-    X[:, 1] *= np.abs(y)
-    X[:, 2] *= np.abs(y) > 2
-    pilot = Strata.uniform(30_000), np.array([1, 0, 2])
-    statistic = Pearson.bind(y[:, None], False).calibrate(slice(0, 30_000))
-    found = measure_variance_inflation(ArraySource(X), statistic, 0, [slice(0, 20_000)], *pilot)
-    np.testing.assert_allclose(found.own[:, 0], [3, 1, np.mean(y[np.abs(y) > 2] ** 2)], rtol=0.15)
-    assert found.n_cells == 1000 * 6 > 2 * found.own[:, 1].sum()
 
 
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])
