@@ -29,13 +29,8 @@ def weighted_correlations(x, y, w):
 def test_missing_responses_are_left_out():
     y = np.where(np.arange(N) % 9 == 0, np.nan, Y)
     known = ~np.isnan(y)
-    for result in (
-        SIS(3, missing="pairwise").fit(X, y, sample_weight=W).result_,
-        screen(X, y, EXACT, missing="pairwise", sample_weight=W),
-    ):
-        np.testing.assert_allclose(
-            result.scores, weighted_correlations(X[known], y[known], W[known]), atol=1e-9
-        )
+    scores = SIS(3, missing="pairwise").fit(X, y, sample_weight=W).scores_
+    np.testing.assert_allclose(scores, weighted_correlations(X[known], y[known], W[known]), atol=1e-9)
 
 
 def test_integer_weights_repeat_rows():
@@ -52,11 +47,7 @@ def test_integer_weights_repeat_rows():
     assert f"1 of the {N} rows has weight 0 and was left out." in without_first.result_.notes
 
 
-@pytest.mark.parametrize(
-    ("covariates", "missing"),
-    [(None, "raise"), (None, "pairwise"), (AGE, "raise")],
-    ids=["alone", "missing", "covariates"],
-)
+@pytest.mark.parametrize(("covariates", "missing"), [(None, "pairwise"), (AGE, "raise")])
 def test_integer_weights_repeat_rows_of_survival_times(covariates, missing):
     data = X if missing == "raise" else GAPS
     counts = np.arange(N) % 4
@@ -95,14 +86,11 @@ def test_only_ratios_matter():
 LARGE = np.random.default_rng(1).standard_normal((6000, 40))
 WEIGHTS = np.random.default_rng(2).gamma(1.0, size=6000)
 LARGE_Y = LARGE[:, 7] - LARGE[:, 30] + np.random.default_rng(3).standard_normal(6000)
-
-
-SURVIVAL = np.column_stack([np.exp(-LARGE_Y), np.random.default_rng(4).random(6000) < 0.5])
 RESPONSES = {
     "pearson": LARGE_Y,
     "anova": np.digitize(LARGE_Y, [-2, 2]),
     "poisson": LARGE_Y > 1,
-    "cox": SURVIVAL,
+    "cox": np.column_stack([np.exp(-LARGE_Y), np.random.default_rng(4).random(6000) < 0.5]),
 }
 
 
@@ -111,12 +99,7 @@ RESPONSES = {
 @pytest.mark.parametrize("covariates", [None, LARGE[:, :2] + 1], ids=["alone", "covariates"])
 def test_adaptive_sums_of_all_rows_are_exact(sampling, statistic, covariates):
     y, plan = RESPONSES[statistic], Plan(6000, 40, ((500, 20), (6000, 2)))
-    options = {
-        "statistic": statistic,
-        "covariates": covariates,
-        "sample_weight": WEIGHTS,
-        "random_state": 0,
-    }
+    options = {"statistic": statistic, "covariates": covariates, "sample_weight": WEIGHTS, "random_state": 0}
     result = screen(LARGE, y, plan, sampling=sampling, **options)
     exact = screen(LARGE, y, Plan.exact(6000, 40, 2), **options)
     assert sorted(result.selected) == [7, 30]
@@ -135,9 +118,8 @@ def test_weights_change_what_is_sampled():
 
 
 def test_pvalues_of_selected_features():
-    selector = BanditSIS(2, alpha=0.5, pvalues=True, random_state=0).fit(
-        LARGE, LARGE_Y, sample_weight=WEIGHTS
-    )
+    selector = BanditSIS(2, alpha=0.5, pvalues=True, random_state=0)
+    selector.fit(LARGE, LARGE_Y, sample_weight=WEIGHTS)
     expected = weighted_correlations(LARGE[:, [7, 30]], LARGE_Y, WEIGHTS)
     np.testing.assert_allclose(selector.scores_[[7, 30]], expected, atol=1e-9)
 
@@ -157,8 +139,6 @@ def test_pvalues_of_selected_features():
 def test_bad_weights(weights, error, message):
     with pytest.raises(error, match=message):
         SIS(3).fit(X, Y, sample_weight=weights)
-    with pytest.raises(error, match=message):
-        screen(X, Y, EXACT, sample_weight=weights)
 
 
 def test_what_does_not_support_weights():

@@ -8,7 +8,6 @@ from scipy.stats import norm
 from statsmodels.duration.hazard_regression import PHReg
 
 from banditsis import SIS, BanditSIS, Plan, screen
-from banditsis.statistics import STATISTICS
 
 rng = np.random.default_rng(0)
 N, P = 600, 6
@@ -56,15 +55,8 @@ def test_differences_of_two_classes(cells, covariates, weights):
     """The slope of the feature on the indicator of the second class."""
     labels = np.where(CASE, "yes", "no")
     result = run(cells, labels, covariates, weights, statistic="anova")
-    several = screen(
-        cells,
-        np.column_stack([labels, rng.integers(0, 3, N).astype("U3")]),
-        EXACT,
-        statistic="anova",
-        covariates=covariates,
-        sample_weight=weights,
-        missing="pairwise",
-    )
+    both = np.column_stack([labels, rng.integers(0, 3, N).astype("U3")])
+    several = run(cells, both, covariates, weights, statistic="anova")
     np.testing.assert_allclose(several[0].effects, result.effects, rtol=1e-9)
     assert several[1].effects is None  # three classes
     for beta, se, rows, design in designs(result, cells, covariates):
@@ -134,10 +126,8 @@ def test_accuracy_of_one_step_for_genotypes(effect, tolerance):
     compare(y, "cox", PHReg(y[:, 0], x, status=y[:, 1]).fit().params[0])
 
 
-@pytest.mark.parametrize(
-    "source", [np.asarray, np.asfortranarray, scipy.sparse.csr_array, scipy.sparse.csc_array, np.float32]
-)
-@pytest.mark.parametrize("power", [-30, 0, 30])
+@pytest.mark.parametrize("source", [np.asarray, scipy.sparse.csr_array, scipy.sparse.csc_array])
+@pytest.mark.parametrize("power", [-30, 30])
 def test_units_of_very_large_and_small_features(source, power):
     """Columns beyond 2⁴⁰ are scaled before they are summed, in float32."""
     cells = source((X * 10.0**power).astype("f4"))
@@ -158,13 +148,6 @@ def test_features_without_an_effect_size():
         unknown = np.isin(result.selected, [0, 1])
         for values in result.effects:
             np.testing.assert_array_equal(np.isnan(values), unknown)
-
-
-@pytest.mark.parametrize("statistic", sorted(name for name, kind in STATISTICS.items() if not kind.adjusts))
-def test_rank_and_distance_statistics_have_none(statistic):
-    result = screen(X, CASE if STATISTICS[statistic].by_class else Y, EXACT, statistic=statistic)
-    assert result.effects is None
-    assert "beta" not in result.to_frame()
 
 
 @pytest.mark.parametrize("statistic", ["pearson", "logistic", "cox"])
@@ -198,25 +181,13 @@ def test_stratified_samples_have_no_standard_error():
     assert not np.isnan(exact.effects.se).any()
 
 
-def test_several_responses_have_the_effects_of_each():
-    responses = np.column_stack([Y, X[:, 1] + rng.standard_normal(N), -Y])
-    for plan in (EXACT, Plan(N, P, ((200, 4), (300, 2)))):
-        together = screen(X, responses, plan, random_state=0, sampling="uniform")
-        for k, result in enumerate(together):
-            alone = screen(X, responses[:, k], plan, random_state=0, sampling="uniform")
-            np.testing.assert_allclose(result.effects, alone.effects, rtol=1e-9)
-
-
 def test_tables_and_json():
-    cells = X.copy()
-    cells[:, 0] = 7.0  # has no slope
-    result = screen(cells, Y, Plan.exact(N, P, 6))
-    frame = result.to_frame()
-    np.testing.assert_array_equal(frame["beta"], result.effects.beta)
-    np.testing.assert_array_equal(frame["se"], result.effects.se)
+    result = screen(np.where(np.arange(P) == 0, 7.0, X), Y, EXACT)  # the first has no slope
+    np.testing.assert_array_equal(result.to_frame()[["beta", "se"]].to_numpy().T, result.effects)
     everything = screen(X, Y, Plan.exact(N, P, 2)).to_frame(all_features=True)
     assert everything["beta"].notna().tolist() == [True] * 2 + [False] * 4
     assert "NaN" not in result.to_json()
+    assert "beta" not in screen(X, Y, EXACT, statistic="spearman").to_frame()
 
 
 def test_effects_of_features_that_are_chosen_in_a_second_stage():

@@ -122,10 +122,6 @@ def test_multiple_testing_correction(method, theirs, fdr):
     if method == "bh":
         adjusted = stats.false_discovery_control(result.pvalues)
         np.testing.assert_allclose(adjusted_pvalues(result), adjusted, rtol=1e-9)
-        np.testing.assert_array_equal(np.sort(kept), np.flatnonzero(adjusted_pvalues(result) <= fdr))
-    if method in ("bh", "by"):
-        adjusted = stats.false_discovery_control(result.pvalues, method=method)
-        np.testing.assert_array_equal(np.sort(kept), np.flatnonzero(adjusted <= fdr))
     assert (np.diff(result.pvalues[kept]) >= 0).all()
 
 
@@ -156,46 +152,26 @@ def test_adaptive_runs_read_the_survivors_in_full(statistic):
     assert 11 in bonferroni
 
 
-def test_progress_counts_the_last_pass():
-    told = []
-    plan = Plan.paper(N, P, 3)
-    screen(X, Y, plan, pvalues=True, random_state=0, progress=lambda *cells: told.append(cells))
-    assert told[-1][0] == told[-1][1]
-
-
-def test_estimators_and_several_responses():
-    selector = BanditSIS(3, alpha=0.5, pvalues=True, random_state=0).fit(X, Y)
-    assert selector.result_.select()[0] == 3
-    assert SIS(3).fit(X, Y).result_.pvalues[3] < 1e-10
-    both = np.column_stack([Y, -Y])
-    one, two = screen(X, both, Plan.paper(N, P, 3), pvalues=True, random_state=0)
-    np.testing.assert_allclose(one.pvalues, two.pvalues, rtol=1e-9)
-
-
 def test_a_budget_pays_for_the_last_pass():
     x = rng.standard_normal((2000, 100))
     y = x[:, 4] + rng.standard_normal(2000)
-    for budget in (0.1, 20_000):
-        for statistic in ("pearson", "kendall"):
-            plan = Plan.optimal(2000, 100, 4, budget, rereads=statistic == "kendall", pvalues=True)
-            result = screen(x, y, plan, statistic=statistic, pvalues=True, random_state=0)
-            assert result.cells_read <= 20_000
-            assert result.rounds[-1].cells == 8000
-            assert result.select()[0] == 4
-            rereads = statistic == "kendall"
-            assert make_plan(2000, 100, 4, budget=budget, rereads=rereads, pvalues=True) == plan
+    for budget, statistic in ((0.1, "pearson"), (20_000, "kendall")):
+        options = {"rereads": statistic == "kendall", "pvalues": True}
+        plan = Plan.optimal(2000, 100, 4, budget, **options)
+        result = screen(x, y, plan, statistic=statistic, pvalues=True, random_state=0)
+        assert result.cells_read <= 20_000
+        assert result.rounds[-1].cells == 8000
+        assert result.select()[0] == 4
+        assert make_plan(2000, 100, 4, budget=budget, **options) == plan
     with pytest.raises(ValueError, match=r"0.04 allows 8,000 cells, .* 8,400"):
         BanditSIS(4, budget=0.04, pvalues=True).fit(x, y)
     assert Plan.optimal(2000, 100, 60, 1.0, pvalues=True) == Plan.exact(2000, 100, 60)
 
 
 def test_unknown_null_distribution_and_bad_arguments():
-    for selector in (
-        SIS(3, statistic="distance", pvalues=True),
-        BanditSIS(3, statistic="distance", pvalues=True),
-    ):
+    for estimator in (SIS, BanditSIS):
         with pytest.raises(ValueError, match=r"null .*'distance' is not known"):
-            selector.fit(X, Y)
+            estimator(3, statistic="distance", pvalues=True).fit(X, Y)
     told = []  # raised before any work
     with pytest.raises(ValueError, match="omit the p-values"):
         exact(statistic="information_value", pvalues=True, progress=lambda *cells: told.append(cells))
@@ -239,8 +215,11 @@ def test_rounds_that_read_every_row_before_the_last(statistic):
     assert result.to_html()
 
 
+RANKS = ["spearman", "kendall", "chatterjee"]
+
+
 @pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("statistic", ["pearson", "anova", "logistic", "poisson", "cox"])
+@pytest.mark.parametrize("statistic", ["pearson", "anova", "logistic", "poisson", "cox", *RANKS])
 def test_uniform_under_the_null(statistic, given):
     generator = np.random.default_rng(17)
     n, p = 1500, 1000
@@ -252,7 +231,7 @@ def test_uniform_under_the_null(statistic, given):
         "logistic": generator.random(n) < 1 / (1 + np.exp(-predictor)),
         "poisson": generator.poisson(np.exp(predictor)) if given else generator.poisson(1.0, n),
         "cox": np.column_stack([generator.exponential(np.exp(-predictor)), generator.random(n) < 0.7]),
-    }[statistic]
-    covariates = z if given else None
+    }.get(statistic, generator.standard_normal(n))
+    covariates = z if given and statistic not in RANKS else None
     result = screen(x, y, Plan.exact(n, p, 5), statistic=statistic, covariates=covariates, pvalues=True)
-    assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01 / 10  # there are ten such tests
+    assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01 / 16  # there are so many such tests

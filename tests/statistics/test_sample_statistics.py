@@ -116,29 +116,6 @@ def test_missing_cells_are_left_out_column_by_column(name):
     assert f"{(present < 10).sum()} features were present in fewer than 10" in str(result)
 
 
-def test_order_of_rows_does_not_matter(name):
-    rng = np.random.default_rng(4)
-    X = features(150, rng)
-    y = np.round(X[:, 0])
-    order = np.argsort(y)
-    plan = Plan.exact(150, 8, 8)
-    one, other = (screen(X[k], y[k], plan, statistic=name).scores for k in (slice(None), order))
-    np.testing.assert_allclose(one, other, atol=1e-9)
-
-
-def test_rank_statistics_see_the_order_alone_and_others_no_sign():
-    rng = np.random.default_rng(5)
-    X, y = rng.standard_normal((100, 3)), rng.integers(0, 3, 100)
-
-    def found(x, y, name):
-        return screen(x, y, Plan.exact(100, 3, 3), statistic=name).scores
-
-    for name in ("spearman", "kendall", "chatterjee"):
-        np.testing.assert_array_equal(found(np.exp(X), y, name), found(X, y, name))
-    np.testing.assert_allclose(found(-X, y, "distance"), found(X, y, "distance"), atol=1e-12)
-    np.testing.assert_allclose(found(X, -y, "distance"), found(X, y, "distance"), atol=1e-12)
-
-
 def check_sorting(x):
     scratch = make_scratch(len(x))
     argsort(x.copy(), scratch)
@@ -151,12 +128,10 @@ def test_sorting_is_stable(x):
 
 
 def test_sorting_what_32_bits_do_not_tell_apart():
-    rng = np.random.default_rng(6)
-    n = 3000
+    rng, n = np.random.default_rng(6), 3000
     check_sorting(np.where(rng.random(n) < 0.5, -1e8, 1e8) + rng.standard_normal(n))
     check_sorting(np.where(rng.random(n) < 0.5, -1.0, 1.0) * (1 + rng.integers(0, 50, n) * 2.0**-52))
     check_sorting(rng.choice([1e308, -1e308, 5e-324, 0.0, -0.0], n))
-    check_sorting(np.full(n, 3.0))
 
 
 # Runs
@@ -226,12 +201,11 @@ def test_several_responses(name):
         np.testing.assert_array_equal(result.selected, alone.selected)
 
 
-@pytest.mark.parametrize("missing", ["raise", "pairwise"])
-def test_progress_tells_every_cell(missing):
+def test_progress_tells_every_cell():
     X, y = make(500, 300)
     told = []
     plan = Plan.paper(500, 300, 5)
-    screen(X, y, plan, statistic="spearman", missing=missing, progress=lambda *cells: told.append(cells))
+    screen(X, y, plan, statistic="spearman", missing="pairwise", progress=lambda *cells: told.append(cells))
     assert told[-1] == (reread(plan).cells,) * 2
 
 
@@ -341,13 +315,6 @@ def test_invalid_input(name):
         plan = Plan.exact(*Z.shape, 2)
         with pytest.raises(ValueError, match=rf"{what}.* in column 'x4321', row 17"):
             screen(Z, np.round(y > 0), plan, statistic=name, missing=missing)
-
-
-def test_rows_in_stored_order_that_are_sorted_are_noticed(name):
-    X, y = make(2000, 10)
-    y = np.sort(y)
-    with pytest.warns(UserWarning, match="not in random order"):
-        screen(X, y, Plan.subsample(2000, 10, 2, 1200), statistic=name, row_order="stored")
 
 
 # P-values
@@ -468,14 +435,6 @@ def test_pvalues_of_the_rows_that_are_present_and_of_constants(name):
     X = np.column_stack([X, np.where(np.arange(300) % 3, 5.0, np.nan), np.full(300, 5.0)])
     result = screen(X, y, Plan.exact(300, 7, 2), statistic=name, missing="pairwise", pvalues=True)
     np.testing.assert_allclose(result.pvalues, [*expected, 1, 1], rtol=1e-9)
-
-
-@pytest.mark.parametrize("name", PVALUES)
-def test_pvalues_are_uniform_without_association(name):
-    rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((1000, 4000)), rng.standard_normal(1000)
-    result = screen(X, y, Plan.exact(1000, 4000, 2), statistic=name)
-    assert stats.kstest(result.pvalues, "uniform").pvalue > 0.01
 
 
 def test_chatterjees_pvalues_with_equal_values():

