@@ -81,7 +81,7 @@ def read_ours(case: Case, path: Path, root: Path) -> Answer:
     limit = case.memory_limit or ALLOWED_MEMORY
     if case.structure == "folder":
         with contextlib.redirect_stdout(io.StringIO()):
-            run_info(data, verify=True, memory_limit=limit)
+            run_info(data, None, None, verify=True, as_json=False, memory_limit=limit)
     source, y, *_ = open_data(data, target, memory_limit=limit)
     n, p = source.shape
     order = slice(None) if source.original_rows is None else source.original_rows

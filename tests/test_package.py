@@ -235,7 +235,7 @@ PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
     "(top)": 1511,
-    "cli": 1223,
+    "cli": 1147,
     "core": 1135,
     "engine": 2535,
     "formats": 2872,

@@ -42,20 +42,15 @@ def run_index(
 
 
 def run_info(
-    data: str,
-    target: str | None = None,
-    keep: int | None = None,
-    verify: bool = False,
-    as_json: bool = False,
-    **reading: Any,
+    data: str, target: str | None, keep: int | None, verify: bool, as_json: bool, **reading: Any
 ) -> None:
     """Print what a file contains; ``verify`` reads an index completely."""
     opened = dataset.open_data(data, target, **reading)
     source = opened.features
     if verify:
         _verify(data, source)
-    record = _describe(data, source) | {"ids": opened.ids is not None, "costs": _costs(source, keep)}
-    record |= ({} if target is None else {"target": target}) | ({"verified": True} if verify else {})
+    found = {"verified": verify, "ids": opened.ids is not None, "costs": _costs(source, keep)}
+    record = _describe(data, source, target) | found
     if as_json:
         terminal.print_output(json.dumps(record, indent=2))
         return
@@ -76,7 +71,7 @@ def _verify(path: str, source: base.Source) -> None:
         raise ValueError(f"{path} is damaged: the checksum of {files} is wrong; build it again with --force.")
 
 
-def _describe(path: str, source: base.Source) -> dict[str, Any]:
+def _describe(path: str, source: base.Source, target: str | None) -> dict[str, Any]:
     """What a file contains, as plain data."""
     n, p = source.shape
     stored, (height, width) = source, source.chunk
@@ -85,7 +80,7 @@ def _describe(path: str, source: base.Source) -> dict[str, Any]:
     types = stored.stored if isinstance(stored, tables.TableSource) else [stored.dtype] * p
     dtypes = Counter(dtype for dtype in types if dtype is not None).most_common()
     by_row = source.by_row if height == width or source.by_row is not None else width > height
-    parts = source.parts if isinstance(source, reader.IndexSource) else []
+    records = [part.record for part in source.parts] if isinstance(source, reader.IndexSource) else []
     return {
         "path": path,
         "format": opening.find_format(path),
@@ -98,13 +93,9 @@ def _describe(path: str, source: base.Source) -> dict[str, Any]:
         "block_rows": source.block_rows,
         "shuffled": source.shuffled,
         "first_names": None if source.names is None else list(map(source.name, range(min(p, MAX_NAMES)))),
-        "target": source.target if isinstance(source, reader.IndexSource) else None,
-        "notes": list(source.notes),
-        **(
-            {name: [getattr(part.record, name) for part in parts] for name in ("seed", "source", "checksum")}
-            if parts
-            else {}
-        ),
+        "target": target or getattr(source, "target", None),
+        "notes": list(map(terminal.name_options, source.notes)),
+        **{name: [getattr(record, name) for record in records] for name in ("seed", "source", "checksum")},
     }
 
 
@@ -115,21 +106,14 @@ def _costs(source: base.Source, keep: int | None) -> list[dict[str, Any]]:
     plans = {"exact": Plan.exact(n, p, d), "default": make_plan(n, p, d)} if n >= 4 else {}
     if 0.01 * n >= 4:
         plans["optimal, 1%"] = Plan.optimal(n, p, d, 0.01)
-    costs = []
+    costs, everything = [], source.bytes_touched(n, p, scattered=False)
     for name, plan in plans.items():
         row_order, adapted, _ = resolve_row_order(source, plan, "auto")
         touched = plan_bytes(source, adapted, scattered=row_order == "random")
         has_floor = adapted.steps[0].n_rows >= n or row_order == "random" or source.shuffled
-        cost = {
-            "plan": name,
-            "keep": plan.n_keep,
-            "row_order": row_order,
-            "cells": adapted.cells,
-            "fraction": adapted.fraction,
-            "bytes": round(min(touched, source.bytes_touched(n, p, scattered=False))),
-            "detection_floor": adapted.detection_floor() if has_floor else None,
-        }
-        costs.append(cost)
+        cost = {"plan": name, "keep": plan.n_keep, "row_order": row_order, "cells": adapted.cells}
+        cost |= {"fraction": adapted.fraction, "bytes": round(min(touched, everything))}
+        costs.append(cost | {"detection_floor": adapted.detection_floor() if has_floor else None})
     return costs
 
 
@@ -138,8 +122,8 @@ def _lines(record: dict[str, Any]) -> dict[str, str]:
     names = [*map(to_single_line, record["first_names"] or ["none"])]
     more = ["…"] if record["first_names"] and record["n_features"] > MAX_NAMES else []
     shuffled = "yes" if record["shuffled"] else "no; `banditsis index` makes a copy that is"
-    if "seed" in record:
-        checked = " (verified)" if "verified" in record else ""
+    if record["source"]:
+        checked = " (verified)" if record["verified"] else ""
         shuffled = f"yes, from {' and '.join(record['source'])}{checked}"
     no_target = "not given; if it is a column of the data, it counts as a feature: set --target"
     return {

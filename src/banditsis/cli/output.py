@@ -24,6 +24,8 @@ from banditsis.core.formatting import (
 from banditsis.core.validation import find_missing
 from banditsis.results import Features, ScreeningResult, ScreeningResults, is_exact, list_features, sentences
 
+#: Endings of the files that options name.
+SUFFIXES = {"output": (".csv", ".parquet", ".json"), "report": (".html",), "plot": (".png", ".svg", ".pdf")}
 #: Features of one target, and of each of several; notes; and classes of a target.
 MAX_FEATURES, MAX_FEATURES_OF_SEVERAL, MAX_NOTES, MAX_CLASSES = 20, 5, 3, 5
 #: How far names are shortened on a narrow terminal, and how long they are on a wide one.
@@ -36,28 +38,22 @@ def print_results(results: Sequence[ScreeningResult], *, verbose: bool) -> None:
     size = f"{first.about.data}: {count(max(result.n_rows for result in results), 'row')}"
     contents = first.about.contents or count(first.n_features, "feature")
     print_output(to_single_line(f"{size}, {contents}"), indent=2)
-    printed = set[str]()
+    printed, limit = set[str](), MAX_FEATURES_OF_SEVERAL if several else MAX_FEATURES
     for result in results:
-        if several:
-            print_output("")
-        _print_features(result, MAX_FEATURES_OF_SEVERAL if several else MAX_FEATURES, verbose)
+        target = f"{result.about.response}: {sentences.describe_response(result)}"
+        print_output("\n" * several + to_single_line(target) + "\n", indent=2)
+        if verbose:
+            print_output(rounds_table(result.rounds) + "\n")
+        if len(result.selected):
+            print_output(features_table(result.features.take(slice(limit)), verbose=verbose))
+        if (n_more := len(result.selected) - limit) > 0:
+            print_output(f"… and {n_more:,} more: use --output or --json to list all.")
         lines = _describe_run(result, verbose)
         for line in (sentences.describe_answer(result), *lines):
             if line and line not in printed:
                 print_output(sentences.sentence(line), indent=0)
         _print_notes([note for note in result.notes if note not in printed], result, verbose)
         printed |= {*lines, *result.notes}
-
-
-def _print_features(result: ScreeningResult, limit: int, verbose: bool) -> None:
-    target = f"{result.about.response}: {sentences.describe_response(result)}"
-    print_output(to_single_line(target) + "\n", indent=2)
-    if verbose:
-        print_output(rounds_table(result.rounds) + "\n")
-    if len(result.selected):
-        print_output(features_table(result.features.take(slice(limit)), verbose=verbose))
-    if (n_more := len(result.selected) - limit) > 0:
-        print_output(f"… and {n_more:,} more: use --output or --json to list all.")
 
 
 def features_table(features: Features, *, verbose: bool = False) -> str:
@@ -115,21 +111,21 @@ def summarize_response(values: Array, by_class: bool = False) -> str:
     return ", ".join(shares[:MAX_CLASSES]) + more
 
 
-def check_output(path: Path, suffixes: tuple[str, ...], option: str, inputs: Iterable[Path]) -> None:
+def check_output(path: Path, option: str, inputs: Iterable[Path]) -> None:
     """Raise if a file cannot be written or would overwrite an input, before any data are read."""
-    if path.suffix.lower() not in suffixes:
-        raise UsageError(f"{option} {path} must end in {' or '.join(suffixes)}: the suffix sets the format.")
+    what, resolved, endings = f"--{option} {path}", path.resolve(), " or ".join(SUFFIXES[option])
+    if path.suffix.lower() not in SUFFIXES[option]:
+        raise UsageError(f"{what} must end in {endings}: the suffix sets the format.")
     try:
         tempfile.NamedTemporaryFile(dir=path.absolute().parent, prefix=path.name).close()
     except OSError as error:
-        raise UsageError(f"{option} {path} cannot be written: {error.strerror}.") from None
+        raise UsageError(f"{what} cannot be written: {error.strerror}.") from None
     if path.is_dir():
-        raise UsageError(f"{option} {path} is a folder: give the name of a file.")
+        raise UsageError(f"{what} is a folder: give the name of a file.")
     for given in inputs:
-        resolved = path.resolve()
         is_within = given.resolve() in (resolved, *resolved.parents)
         if is_within or (path.exists() and given.exists() and path.samefile(given)):
-            raise UsageError(f"{option} {path} would change the input {given}: choose another file.")
+            raise UsageError(f"{what} would change the input {given}: choose another file.")
 
 
 def write_output(

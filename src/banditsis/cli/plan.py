@@ -63,12 +63,10 @@ def run_plan(
 
 def _to_record(plan: Plan, itemsize: int) -> dict[str, Any]:
     return {
-        **{name: getattr(plan, name) for name in ("name", "n_rows", "n_features")},
+        **{name: getattr(plan, name) for name in ("name", "n_rows", "n_features", "cells", "fraction")},
         "n_keep": plan.n_keep or None,
         "steps": [step._asdict() for step in plan.steps],
-        "cells": plan.cells,
         "most_cells": plan.n_rows * plan.n_features if plan.by_evidence else plan.cells,
-        "fraction": plan.fraction,
         "bytes": plan.cells * itemsize,
         "detection_floor": plan.detection_floor(),
         "simultaneous_floor": plan.detection_floor(simultaneous=True),
@@ -110,40 +108,45 @@ def run_demo(rows: int, features: int, keep: int, seed: int) -> None:
 
     if rows < 1000 or features < 20:
         raise UsageError("the demonstration needs at least 1,000 --rows and 20 --features.")
+    size = format_bytes(4 * rows * features)
     print_output(
-        f"Simulating {rows:,} rows × {features:,} features, {format_bytes(4 * rows * features)} as float32. "
-        f"The response\ndepends on {N_LINEAR} features linearly, on the squares of {N_SQUARED} others, and "
-        f"on noise.\nEach method keeps {keep} features. How many of these {N_LINEAR + N_SQUARED} are among "
-        "them?\n"
+        f"Simulating {rows:,} rows × {features:,} features, {size} as float32. The response\n"
+        f"depends on {N_LINEAR} features linearly, on the squares of {N_SQUARED} others, and on noise.\n"
+        f"Each method keeps {keep} features. How many of these {N_LINEAR + N_SQUARED} are among them?\n"
     )
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, features), dtype=np.float32)
     squares = X[:, N_LINEAR : N_LINEAR + N_SQUARED] ** 2
     y = X[:, :N_LINEAR].sum(axis=1) + squares.sum(axis=1) + rng.standard_normal(rows, dtype=np.float32)
 
+    def timed(run: Callable[[], Any]) -> tuple[Any, float]:
+        run()  # compiles kernels
+        started = time.perf_counter()
+        return run(), time.perf_counter() - started
+
     def measure(plan: Plan, statistic: str) -> tuple[Any, float]:
         part = X[:, : plan.n_features]
         with ProgressBar(statistic) as bar:
-            return _time(lambda: screen(part, y, plan, statistic=statistic, random_state=seed, progress=bar))
+            return timed(lambda: screen(part, y, plan, statistic=statistic, random_state=seed, progress=bar))
 
-    def describe(method: str, plan: Plan, statistic: str) -> tuple[str, ...]:
+    def describe(method: str, plan: Plan, statistic: str = "pearson") -> tuple[str, ...]:
         result, seconds = measure(plan, statistic)
         n_linear = np.count_nonzero(result.selected < N_LINEAR)
         n_squared = np.count_nonzero(result.selected < N_LINEAR + N_SQUARED) - n_linear
         found = f"{n_linear} of {N_LINEAR}", f"{n_squared} of {N_SQUARED}"
         return method, format_share(result.fraction_read), format_duration(seconds), *found
 
-    timed = format_duration(measure(Plan.exact(rows, N_TIMED, 1), "distance")[1] * features / N_TIMED)
+    seconds = measure(Plan.exact(rows, N_TIMED, 1), "distance")[1] * features / N_TIMED
     lines = [
-        ("matrix product y @ X", "100%", format_duration(_time(lambda: y @ X)[1]), "", ""),
-        describe("SIS", Plan.exact(rows, features, keep), "pearson"),
-        describe("BanditSIS", Plan.paper(rows, features, keep), "pearson"),
-        ("SIS, distance", "100%", f"{timed}*", "", ""),
+        ("method", "cells read", "time", "linear", "squared"),
+        ("matrix product y @ X", "100%", format_duration(timed(lambda: y @ X)[1]), "", ""),
+        describe("SIS", Plan.exact(rows, features, keep)),
+        describe("BanditSIS", Plan.paper(rows, features, keep)),
+        ("SIS, distance", "100%", f"{format_duration(seconds)}*", "", ""),
         describe("BanditSIS, distance", make_plan(rows, features, keep, rereads=True), "distance"),
     ]
     print_output(
-        f"{text_table(('method', 'cells read', 'time', 'linear', 'squared'), lines, '<')}\n"
-        f"* estimated from {N_TIMED} features\n\n"
+        f"{text_table(lines[0], lines[1:], '<')}\n* estimated from {N_TIMED} features\n\n"
         "Distance correlation detects any dependence, Pearson's correlation a linear one.\n\n"
         "The same in Python:\n"
         "  from banditsis import BanditSIS\n"
@@ -151,10 +154,3 @@ def run_demo(rows: int, features: int, keep: int, seed: int) -> None:
         "Next, with a file of yours:\n"
         "  banditsis screen data.csv --target price --keep 20 --report report.html"
     )
-
-
-def _time(run: Callable[[], Any]) -> tuple[Any, float]:
-    """What a function returns, and the seconds of its second call; the first one compiles kernels."""
-    run()
-    started = time.perf_counter()
-    return run(), time.perf_counter() - started

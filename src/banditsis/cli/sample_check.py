@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from banditsis.cli import app, output, terminal
-from banditsis.cli.screen import check_options, open_target, screen_data
+from banditsis.cli.screen import check_options, open_target, screen_data, screen_once
 from banditsis.core.formatting import LINE_WIDTH, count, format_score, format_share, short_labels, wrap
-from banditsis.plans import Plan
 from banditsis.results import SampleCheck, is_exact, sentences, to_lists
-from banditsis.screening import screen
 
 MAX_LISTED = 20
 
@@ -21,31 +19,20 @@ MAX_LISTED = 20
 def run_sample_check(data: str, rows: int, **given: Any) -> None:
     """Screen all rows and a sample of them, and print what the sample misses."""
     defaults = app.app.commands["screen"].make_context("screen", [data]).params
-    options = SimpleNamespace(**defaults | given | {"pvalues": True})
+    options = SimpleNamespace(**defaults | given | {"pvalues": True, "max_samples": None})
     check_options(options)
     opened, names = open_target(options)
     if len(names) > 1 and options.statistic != "cox":
         raise terminal.UsageError("give one --target: a sample is checked for one response.")
     n, p = opened.features.shape
     if rows >= n:
-        raise terminal.UsageError(
-            f"--rows {rows:,} is not a sample of the {n:,} rows: give a smaller number."
-        )
+        raise terminal.UsageError(f"--rows {rows:,} is not a sample of the {n:,} rows: give fewer.")
     (found, *_), interrupted = screen_data(opened, options)
     if interrupted or found is None:
         terminal.fail("interrupted.")
-    sample: Any = screen(
-        opened.features,
-        opened.target,
-        lambda design: Plan.subsample(design.n_rows, p, min(options.keep, p), min(rows, design.n_rows)),
-        statistic=options.statistic,
-        row_order="random",
-        missing=found.parameters["missing"],
-        covariates=opened.covariates,
-        n_jobs=options.n_jobs,
-        random_state=options.seed,
-    )
-    check = SampleCheck(found, sample)
+    options.max_samples, options.row_order = min(rows, found.n_rows), "random"
+    options.exact = options.pvalues = False
+    check = SampleCheck(found, *screen_once(opened, options, found.parameters["missing"]))
     if options.plot is not None:
         from banditsis.show.plots import sample_check  # needs Matplotlib
 
@@ -80,31 +67,24 @@ def to_record(check: SampleCheck) -> dict[str, Any]:
 
 def describe(check: SampleCheck) -> list[str]:
     """What the sample keeps and misses, what such samples can detect, and what the answer is based on."""
-    found, n_best, n_missed = check.found, len(check.found.selected), len(check.missed)
+    found, n_clear, n_missed = check.found, len(check.associated), len(check.missed)
     share = format_share(check.n_rows / found.n_rows)
+    clear = f"{count(n_clear, 'feature')} {'is' if n_clear == 1 else 'are'} clearly associated"
     misses = f"misses {n_missed:,} of them:" if n_missed else "misses none of them."
-    own = check.sample.associated
-    alone = "" if own is None else f" By the p-values of the sample, {_count_clear(len(own))}."
     based_on = "All rows were read, so scores and ranks over all rows are exact."
     if not is_exact(found):
-        floor = "" if found.evidence.no_floor_reason else f"{found.detection_floor():.4f}"
+        floor = "" if found.evidence.no_floor_reason else f" Its floor is {found.detection_floor():.4f}."
         based_on = (
             f"To find the best of all rows, banditsis read {format_share(found.fraction_read)} of the cells; "
-            f"the sample has {share}.{floor and f' Its detection floor is {floor}.'} The listed values are "
-            "those of all rows."
+            f"the sample has {share}.{floor} The listed values are those of all rows."
         )
     return [
         f"A random sample of {count(check.n_rows, 'row')} ({share}) keeps {int(check.kept.sum()):,} of the "
-        f"best {n_best:,} features of all rows. In all rows, {_count_clear(len(check.associated))}; the "
-        f"sample {misses}\n",
+        f"best {len(found.selected):,} features of all rows. In all rows, {clear}; the sample {misses}\n",
         _table(check) if n_missed else "",
-        _describe_floor(check) + alone,
+        _describe_floor(check),
         based_on,
     ]
-
-
-def _count_clear(number: int) -> str:
-    return f"{count(number, 'feature')} {'is' if number == 1 else 'are'} clearly associated"
 
 
 def _table(check: SampleCheck) -> str:

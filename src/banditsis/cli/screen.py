@@ -20,34 +20,23 @@ from banditsis.results import Interrupted, ScreeningResult, ScreeningResults
 from banditsis.screening import screen
 from banditsis.statistics import find_statistic
 
-#: Options for :func:`open_source`, and for :func:`screen`.
+#: Options for :func:`open_data`, and for :func:`screen`.
 READING = ("columns", "drop", "id_column", "one_hot", "dates", "na", "memory_limit")
-SCREENING: tuple[str, ...] = ("keep", "fdr", "exact", "alpha", "budget", "min_correlation", "confidence")
-SCREENING += ("statistic", "row_order", "sampling", "pvalues", "avoid_redundancy", "n_jobs")
-#: Options that cannot be combined with iterations.
-NOT_ITERATIVE = ("fdr", "min_correlation", "pvalues", "avoid_redundancy", "sample_weight", "by", "missing")
-#: Options of which only one can be set.
-EXCLUSIVE = (
-    ("exact", "alpha", "budget", "min_correlation"),
-    ("exact", "row_order"),
-    ("keep", "fdr"),
-    ("min_correlation", "fdr"),
-    ("avoid_redundancy", "fdr"),
-    *(("iterative", name) for name in NOT_ITERATIVE),
-    ("covariates", "by"),
-    ("quiet", "verbose"),
+SCREENING = (
+    *("keep", "fdr", "exact", "max_samples", "alpha", "budget", "min_correlation", "confidence"),
+    *("statistic", "row_order", "sampling", "pvalues", "avoid_redundancy", "n_jobs"),
 )
-#: Endings of the files that options name.
-OUTPUTS = {
-    "output": (".csv", ".parquet", ".json"),
-    "report": (".html",),
-    "plot": (".png", ".svg", ".pdf"),
-}
+#: Options of which only one can be set, and those that cannot be combined with iterations.
+EXCLUSIVE = (
+    *("exact alpha budget min_correlation", "exact row_order", "keep fdr", "min_correlation fdr"),
+    *("avoid_redundancy fdr", "covariates by", "quiet verbose"),
+)
+NOT_ITERATIVE = ("fdr", "min_correlation", "pvalues", "avoid_redundancy", "sample_weight", "by", "missing")
 
 
 def run_screen(**given: Any) -> None:
     """Screen a file, print the result and write it to files."""
-    options = Options(**given, plot=None)
+    options = Options(**given, plot=None, max_samples=None)
     check_options(options)
     data, targets = open_target(options)
     found, interrupted = screen_data(data, options)
@@ -77,8 +66,8 @@ def check_options(options: Options) -> None:
     given = {name: None if value in (False, "auto", ()) else value for name, value in vars(options).items()}
     with terminal.usage_errors():
         check_confidence(options.confidence, options.min_correlation)
-        for names in EXCLUSIVE:
-            check_exclusive({f"--{name.replace('_', '-')}": given[name] for name in names})
+        for names in (*EXCLUSIVE, *(f"iterative {name}" for name in NOT_ITERATIVE)):
+            check_exclusive({f"--{name.replace('_', '-')}": given[name] for name in names.split()})
     n_targets, n_columns = len(options.target), find_statistic(options.statistic).n_columns
     if n_targets != n_columns > 1:
         raise terminal.UsageError(
@@ -91,10 +80,9 @@ def check_options(options: Options) -> None:
     for name in filter(None, (*options.target, *options.covariates, options.sample_weight)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
             inputs.append(dataset.find_place(name).file)
-    for option, suffixes in OUTPUTS.items():
+    for option in output.SUFFIXES:
         if path := getattr(options, option):
-            files = [file for file in inputs if isinstance(file, Path)]
-            output.check_output(path, suffixes, f"--{option}", files)
+            output.check_output(path, option, [file for file in inputs if isinstance(file, Path)])
 
 
 def _pick(options: Options, names: tuple[str, ...]) -> dict[str, Any]:
@@ -104,19 +92,17 @@ def _pick(options: Options, names: tuple[str, ...]) -> dict[str, Any]:
 def open_target(options: Options) -> tuple[dataset.Dataset, list[str]]:
     """The data that the options describe, and the names of the targets."""
     targets = list(options.target) or [_stored_target(options.data)]
-    reading = _pick(options, READING)
-    roles = {
-        "covariates": options.covariates or tuple(filter(None, [options.by])),
-        "sample_weight": options.sample_weight,
-    }
-    target = targets[0] if len(targets) == 1 else targets
-    data = dataset.open_data(options.data, target, **reading, **roles)
-    features: Any = data.features
+    data = dataset.open_data(
+        options.data,
+        targets[0] if len(targets) == 1 else targets,
+        covariates=options.covariates or tuple(filter(None, [options.by])),
+        sample_weight=options.sample_weight,
+        **_pick(options, READING),
+    )
     if options.interactions:
-        from banditsis import Interactions
+        from banditsis import Interactions  # rarely needed
 
-        features = Interactions(features)
-    data = data._replace(features=features)
+        data = data._replace(features=Interactions(data.features))
     values = np.asarray(data.target)
     if len({count_classes(column) > 0 for column in np.atleast_2d(values.T)}) > 1:
         raise ValueError("the targets are numbers and labels: screen them one by one.")
@@ -126,7 +112,7 @@ def open_target(options: Options) -> tuple[dataset.Dataset, list[str]]:
     covariates = data.covariates and {name: column[rows] for name, column in data.covariates.items()}
     weights = None if data.sample_weight is None else data.sample_weight[rows]
     known: Any = {"target": values[rows], "covariates": covariates, "sample_weight": weights}
-    return data._replace(features=features[rows], **known), targets
+    return data._replace(features=data.features[rows], **known), targets
 
 
 def _stored_target(path: str) -> str:
@@ -146,58 +132,41 @@ def screen_data(data: dataset.Dataset, options: Options) -> tuple[Sequence[Scree
     By default missing values are deleted pairwise, after an attempt without this, because complete data are
     read faster. A guarantee, and a detection floor with covariates, are known for complete data only.
     """
-    run = _screen_iteratively if options.iterative else _screen_once
-    has_gaps = options.exact or find_missing(np.asarray(data.target)).any()
-    can_delete = not options.iterative and options.min_correlation is None
+    needs_complete = options.iterative or options.min_correlation is not None
+    missing = options.missing or ("raise" if needs_complete else "pairwise")
+    may_have_gaps = options.missing or options.exact or find_missing(np.asarray(data.target)).any()
     try:
-        if options.missing is not None or not can_delete:
-            return run(data, options, options.missing or "raise"), False
-        if not has_gaps:
+        if missing == "pairwise" and not may_have_gaps:
             with suppress(MissingValueError):
-                return run(data, options, "raise"), False
-        return run(data, options, "pairwise"), False
+                return screen_once(data, options, "raise"), False
+        return screen_once(data, options, missing), False
     except Interrupted as interruption:
         finished = interruption.result
         return finished if isinstance(finished, list) else [finished], True
 
 
-def _screen_once(data: dataset.Dataset, options: Options, missing: str) -> list[ScreeningResult]:
-    beside: Any = data.covariates
-    if options.by is not None:
-        (beside,) = beside.values()
-    found = screen(
-        data.features,
-        data.target,
-        **_pick(options, SCREENING),
-        missing=missing,
-        **{"by" if options.by else "covariates": beside},
-        sample_weight=data.sample_weight,
-        random_state=options.seed,
-        progress=False if options.quiet else None,
-    )
+def screen_once(data: dataset.Dataset, options: Options, missing: str) -> list[ScreeningResult]:
+    """Screen each response, or in iterations a single one."""
+    common: Any = {"random_state": options.seed, "progress": False if options.quiet else None}
+    if options.iterative:
+        from banditsis import SIS, BanditSIS, IterativeSIS  # need scikit-learn, which loads slowly
+
+        common |= _pick(options, ("statistic", "n_jobs"))
+        adaptive = _pick(options, ("alpha", "budget", "row_order", "sampling"))
+        screener: Any = SIS(**common) if options.exact else BanditSIS(**common, **adaptive)
+        selector: Any = IterativeSIS(options.keep, screener=screener)
+        return [selector.fit(data.features, data.target, covariates=data.covariates).result_]
+    if options.by is None:
+        common["covariates"] = data.covariates
+    elif data.covariates is not None:
+        (common["by"],) = data.covariates.values()
+    weights, settings = data.sample_weight, _pick(options, SCREENING)
+    found = screen(data.features, data.target, **settings, missing=missing, sample_weight=weights, **common)
     return [found] if isinstance(found, ScreeningResult) else list(found)
 
 
-def _screen_iteratively(data: dataset.Dataset, options: Options, missing: str) -> list[ScreeningResult]:
-    from banditsis import SIS, BanditSIS, IterativeSIS  # need scikit-learn, which loads slowly
-
-    common = {
-        "statistic": options.statistic,
-        "n_jobs": options.n_jobs,
-        "random_state": options.seed,
-        "progress": False if options.quiet else None,
-    }
-    adaptive = _pick(options, ("alpha", "budget", "row_order", "sampling"))
-    screener: Any = SIS(**common) if options.exact else BanditSIS(**common, **adaptive)
-    selector: Any = IterativeSIS(options.keep, screener=screener)
-    return [selector.fit(data.features, data.target, covariates=data.covariates).result_]
-
-
 def _describe(
-    found: Sequence[ScreeningResult | None],
-    data: dataset.Dataset,
-    targets: Sequence[str],
-    options: Options,
+    found: Sequence[ScreeningResult | None], data: dataset.Dataset, targets: list[str], options: Options
 ) -> Iterator[ScreeningResult]:
     """The results with what the command knows about them; notes name options as the command does."""
     target, by_class = np.asarray(data.target), find_statistic(options.statistic).by_class

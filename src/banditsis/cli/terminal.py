@@ -46,9 +46,7 @@ def exit_codes() -> Iterator[None]:
     """Print an error as one line and exit with its code; set BANDITSIS_DEBUG=1 to see tracebacks."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: print_message(
-            f"warning: {name_options(_one_line(message))}"
-        )
+        warnings.showwarning = lambda message, *_, **__: print_message(f"warning: {_one_line(message)}")
         try:
             yield
         except KeyboardInterrupt:
@@ -65,12 +63,13 @@ def exit_codes() -> Iterator[None]:
 
 
 def fail(message: str, code: int = INTERRUPTED) -> NoReturn:
-    print_message(f"error: {name_options(message)}", indent=7)
+    """Print an error and exit, by default because the user has interrupted the command."""
+    print_message(f"error: {message}", indent=7)
     raise click.exceptions.Exit(code) from None
 
 
 def _one_line(message: object) -> str:
-    return " ".join(str(message).split())
+    return name_options(" ".join(str(message).split()))
 
 
 def prepare_streams() -> None:
