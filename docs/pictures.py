@@ -132,7 +132,7 @@ def draw_results():
         for name, (width, height, dark) in windows.items():
             browser.open(Path(folder) / "report.html", width=width, height=height, dark=dark)
             browser.wait_for("document.documentElement.dataset.ready === '1'")
-            browser.screenshot(DOCS / "figures" / f"{name}.png", whole=False)
+            browser.screenshot(DOCS / "figures" / f"{name}.png")
         browser.close()
 
 

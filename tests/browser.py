@@ -14,18 +14,9 @@ import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # Those of a machine without a screen, a user session or a network.
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--remote-debugging-pipe",
-)
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic")
+FLAGS += ("--no-first-run", "--disable-background-networking", "--disable-component-update")
+FLAGS += ("--disable-sync", "--remote-debugging-pipe")
 # The browser listens on 3 and answers on 4.
 START = """
 import os, sys
@@ -101,14 +92,8 @@ class Browser:
 
     def open(self, path, *, width=1200, height=900, dark=False):
         """Load a file in a window of this size, and forget what was logged before."""
-        mobile = width < 600
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=mobile,
-        )
+        window = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **window)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.events.clear()
@@ -138,11 +123,6 @@ class Browser:
             "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
         )
 
-    def point(self, selector):
-        """Move the pointer to an element."""
-        x, y = self.place(selector)
-        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-
     def click(self, selector):
         """Click on an element, as a person would."""
         x, y = self.place(selector)
@@ -152,11 +132,6 @@ class Browser:
     def type(self, text):
         """Type into what has the focus."""
         self.call("Input.insertText", text=text)
-
-    def press(self, key, code):
-        """Press a key that writes nothing."""
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
     def complaints(self):
         """What was logged, thrown, blocked, asked for by dialog or requested over a network."""
@@ -168,16 +143,9 @@ class Browser:
             e for e in requests if not e["params"]["request"]["url"].startswith(("file:", "data:"))
         ]
 
-    def screenshot(self, path, *, whole=True):
-        """Save what the page looks like."""
-        answer = self.call("Page.captureScreenshot", captureBeyondViewport=whole, **self._clip(whole))
-        path.write_bytes(base64.b64decode(answer["data"]))
-
-    def _clip(self, whole):
-        if not whole:
-            return {}
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        return {"clip": {**size, "scale": 1}}
+    def screenshot(self, path):
+        """Save what the window shows."""
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def pdf(self, path):
         """Print the page."""

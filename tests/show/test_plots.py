@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from banditsis import Plan, ScreeningResult, plots, screen
-from banditsis.results import Evidence, Round
+from banditsis.results import Evidence, Round, SampleCheck
 
 mpl.use("Agg")
 rng = np.random.default_rng(5)
@@ -31,26 +31,26 @@ def result():
     return screen(X, Y, Plan.paper(3000, 80, 6), random_state=0)
 
 
-def random_result(n_rounds, n_selected, p=5000, n=100_000):
+def random_result(n_selected, p=5000):
     """A random result of any size."""
-    left = np.rint(np.geomspace(p, max(n_selected, 1), n_rounds + 1)).astype(int)
-    rows = np.linspace(100, 3000, n_rounds).astype(int)
-    rounds = tuple(
-        Round(int(rows[k]), int(left[k]), int(left[k + 1]), 0.01 * (k + 1), 7, 0.1, rows[k])
-        for k in range(n_rounds)
-    )
     scores = rng.uniform(-1, 1, p)
     scores = scores[np.argsort(-np.abs(scores))]
-    last_round = (np.arange(p)[:, None] < left[:-1]).sum(axis=1).astype(np.int32) - 1
-    return ScreeningResult(
-        np.arange(n_selected), scores, rounds, last_round, n, p, evidence=Evidence(variance_inflation=1.0)
-    )
+    rounds, last_round = (Round(1000, p, n_selected, 0.01, 7, 0.1, 1000.0),), np.zeros(p, np.int32)
+    evidence = Evidence(variance_inflation=1.0)
+    return ScreeningResult(np.arange(n_selected), scores, rounds, last_round, 2000, p, evidence=evidence)
 
 
 def drawn(axes):
     """Whether the figure can be drawn (invalid text fails here) and its axes have room."""
     axes.figure.draw_without_rendering()
     return axes.get_position().width > 0.1 and axes.get_position().height > 0.1
+
+
+def assert_apart(labels):
+    """The labels do not overlap, once the figure is drawn."""
+    boxes = [label.get_window_extent() for label in labels if label.get_visible() and label.get_text()]
+    assert len(boxes) >= 3
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
 
 
 def marks(axes, label):
@@ -76,6 +76,7 @@ def test_scores(result):
     cutoff = result.rounds[-1].cutoff
     positions = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
     assert positions == {cutoff, -cutoff}
+    assert axes.get_title().startswith("6 selected features\n2 of 6 clearly associated")
     few = plots.scores(replace(result, about=replace(result.about, response="a$b$c")), max_features=2)
     assert [label.get_text() for label in few.get_yticklabels()] == result.selected_names[:2]
     assert few.get_title().startswith("the best 2 of 6 selected features for a$b$c\n2 of 6 clearly")
@@ -84,7 +85,7 @@ def test_scores(result):
 
 def test_two_hundred_features_are_readable():
     """The figure grows, so labels do not overlap, and they are all different."""
-    result = random_result(1, 200)
+    result = random_result(200)
     names = [f"the same first part of a long name, then {j}, and the same last part" for j in range(5000)]
     axes = plots.scores(replace(result, names=names))
     assert drawn(axes)
@@ -129,15 +130,8 @@ def test_manhattan(result):
     copy = plots.manhattan(screen(X, X[:, 5], Plan.exact(3000, 80, 3)))  # with a p-value of 0
     assert drawn(copy)
     assert np.isfinite(copy.collections[-1].get_offsets()).all()
-    with pytest.raises(
-        ValueError, match=r"chromosomes must have one value for each of 80 features, got \(3,\)"
-    ):
+    with pytest.raises(ValueError, match=r"chromosomes must have one value for each of 80 features, got \(3"):
         plots.manhattan(result, chromosomes=[1, 2, 3])
-
-
-def test_titles(result):
-    assert plots.scores(result).get_title().startswith("6 selected features\n2 of 6 clearly associated")
-    assert plots.scores(result, max_features=4).get_title().startswith("the best 4 of 6")
 
 
 def linked_result():
@@ -156,14 +150,24 @@ def test_labels_do_not_overlap():
     result = linked_result()
     axes = plots.manhattan(result, plt.subplots(figsize=(5, 4), layout="constrained")[1])
     axes.figure.canvas.draw()
-    assert len(axes.texts) >= 3
     assert axes.texts[0].get_text() == result.name(result.selected[0])  # the best one has a label
-    visible = [tick for tick in axes.get_xticklabels() if tick.get_visible() and tick.get_text()]
-    for labels in (axes.texts, visible):
-        boxes = [label.get_window_extent() for label in labels]
-        assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+    assert_apart(axes.texts)
+    assert_apart(axes.get_xticklabels())
     frame, boxes = axes.get_window_extent(), [text.get_window_extent() for text in axes.texts]
     assert all(frame.x0 <= box.x0 <= box.x1 <= frame.x1 for box in boxes)
+
+
+def test_sample_check_in_a_small_figure():
+    """Ticks are 1, 2 and 5, and do not overlap; features that are missed have labels."""
+    effects = np.linspace(0.01, 0.3, 20)
+    y = X[:, :20] @ effects + rng.standard_normal(3000)
+    plans = Plan.exact(3000, 80, 20), Plan.subsample(3000, 80, 20, 300)
+    check = SampleCheck(*(screen(X, y, plan, random_state=0) for plan in plans))
+    axes = plots.sample_check(check, plt.subplots(figsize=(5.2, 4.6), layout="constrained")[1])
+    assert drawn(axes)
+    assert {tick.get_text().strip("0.") for tick in axes.get_xticklabels()} <= {"1", "2", "5"}
+    assert_apart(axes.get_xticklabels())
+    assert {text.get_text() for text in axes.texts} <= {check.found.name(k) for k in check.missed}
 
 
 def test_qq():
@@ -179,9 +183,8 @@ def test_qq():
     (band,) = axes.collections
     limits = band.get_paths()[0].vertices
     first = limits[np.isclose(limits[:, 0], points.get_xdata()[0])][:, 1]
-    np.testing.assert_allclose(
-        [first.min(), first.max()], -np.log10(stats.beta.ppf([0.975, 0.025], 1, 80)), rtol=1e-6
-    )
+    expected = -np.log10(stats.beta.ppf([0.975, 0.025], 1, 80))
+    np.testing.assert_allclose([first.min(), first.max()], expected, rtol=1e-6)
     assert drawn(axes)
 
 
@@ -197,9 +200,9 @@ def test_inflation_without_constant_features():
         plots.qq(screen(X, Y, Plan.paper(3000, 80, 6), pvalues=True, random_state=0))
 
 
-@pytest.mark.parametrize(("n_rounds", "n_selected"), [(1, 1), (15, 1000), (4, 41), (2, 0)])
-def test_any_size(n_rounds, n_selected):
-    result = random_result(n_rounds, n_selected)
+@pytest.mark.parametrize("n_selected", [0, 1, 41, 1000])
+def test_any_size(n_selected):
+    result = random_result(n_selected)
     mine = plt.subplots(layout="constrained")[1]  # axes of the caller
     for draw in (plots.manhattan, plots.scores):
         assert draw(result, mine) is mine
