@@ -135,17 +135,12 @@ def _as_texts(given: str | os.PathLike[str] | Sequence[str] | None) -> list[str]
     return [str(text) for text in ([given] if isinstance(given, (str, os.PathLike)) else given or ())]
 
 
-# Where columns are, and their values
-
-
 class Place(NamedTuple):
     """Where a column is: in the data, or in a file of its own, which may be a URL."""
 
     file: Path | str | None
-    #: None for the only column of a file
-    column: str | None
-    #: as the user wrote it
-    text: str
+    column: str | None  #: None for the only column of a file
+    text: str  #: as the user wrote it
 
 
 class Column(NamedTuple):
@@ -153,10 +148,8 @@ class Column(NamedTuple):
 
     name: str
     place: Place
-    #: of all rows, with NaN or None where they are not known
-    values: Array
-    #: a sentence about how it was found
-    how: str
+    values: Array  #: of all rows, with NaN or None where they are not known
+    how: str  #: a sentence about how it was found
 
     def take(self, rows: Indices) -> Array:
         """The values in some rows."""
@@ -196,10 +189,10 @@ def _find_covariates(text: str, data: Opened) -> list[Place]:
 def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> list[list[Column]]:
     """The columns of several roles, which are then not features of the data."""
     wanted: dict[Path | str, list[str | None]] = {}
-    in_data: dict[str, str] = {}
+    in_data: dict[str | None, list[str]] = {}
     for place in (place for role in roles for place in role):
         if place.file is None:
-            in_data[place.text] = data.find(place.text)
+            in_data[place.column] = [data.find(place.text)]
         else:
             wanted.setdefault(place.file, []).append(place.column)
     files = {file: open_side(file, some, data.options, data.id_names) for file, some in wanted.items()}
@@ -209,35 +202,28 @@ def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> list[list[Co
     joined = {file: _join(data, side) for file, (side, _) in files.items()}
 
     def read(place: Place) -> Iterator[Column]:
-        if place.file is None:
-            name = in_data[place.text]
-            what = f"the column {name!r} of the data"
-            what += f", its column {place.text}" if name != place.text else ""
-            yield _make_column(name, place, data.values(name), np.arange(data.n_rows), what, what)
-            return
-        (side, columns), (position, how, remark) = files[place.file], joined[place.file]
+        side, columns = (data, in_data) if place.file is None else files[place.file]
         for name in columns[place.column]:
-            at = place if place.column != EVERY else Place(place.file, name, f"{place.file}:{name}")
-            values, what = side.values(name), f"{side.where}:{name}"
-            yield _make_column(name, at, values, position, what, how, side.notes.get(name, ""), remark)
+            values, note, text = side.values(name), side.notes.get(name, ""), place.text
+            if place.file is None:
+                what = f"the column {name!r} of the data" + (f", its column {text}" if name != text else "")
+                position, how, remark = np.arange(data.n_rows), what, ""
+            else:
+                what, (position, how, remark) = f"{side.where}:{name}", joined[place.file]
+                text = f"{place.file}:{name}" if place.column == EVERY else text
+            known = (position >= 0) & ~find_missing(values)[position]
+            if not known.any():
+                raise ValueError(f"{what} has no value in any row: check that it is the right column.")
+            values = values[position]
+            if not known.all():
+                how += f": {np.count_nonzero(known):,} of {len(known):,} rows have a value"
+                is_text = values.dtype.kind not in "fiub"
+                values = values.astype(object if is_text else np.float64)
+                values[~known] = None if is_text else np.nan
+            how = "; ".join(filter(None, [how, note, remark])) + "."
+            yield Column(name, place._replace(text=text), values, how)
 
     return [[column for place in role for column in read(place)] for role in roles]
-
-
-def _make_column(
-    name: str, place: Place, values: Array, position: Indices, what: str, how: str, *remarks: str
-) -> Column:
-    """A column whose rows are at some positions, with -1 for none, and how many of them have a value."""
-    known = (position >= 0) & ~find_missing(values)[position]
-    if not known.any():
-        raise ValueError(f"{what} has no value in any row: check that it is the right column.")
-    values = values[position]
-    if not known.all():
-        how += f": {np.count_nonzero(known):,} of {len(known):,} rows have a value"
-        is_text = values.dtype.kind not in "fiub"
-        values = values.astype(object if is_text else np.float64)
-        values[~known] = None if is_text else np.nan
-    return Column(name, place, values, "; ".join(filter(None, [how, *remarks])) + ".")
 
 
 def open_side(

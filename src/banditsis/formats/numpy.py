@@ -12,7 +12,7 @@ import numpy as np
 from banditsis.formats.checks import check_memory, check_shape, readable
 from banditsis.formats.columns import ReadOptions
 from banditsis.formats.opened import OpenedMatrix
-from banditsis.formats.text import is_number, open_text
+from banditsis.formats.text import open_text, to_number
 from banditsis.sources.array import ArraySource
 from banditsis.sources.memmap import MappedSource
 from banditsis.sources.sparse import SparseSource
@@ -70,7 +70,7 @@ def open_market(path: Path, options: ReadOptions) -> OpenedMatrix:
         text = _read_text(path, options)
         # SciPy crashes without a line break after a number: it looks for one beyond the text.
         last = (text[-64:].split() or [b"0"])[-1].decode("ascii", "replace")
-        if b"\0" in text or not is_number(last):
+        if b"\0" in text or to_number(last) is None:
             raise ValueError(f"it contains zero bytes, or ends in {last!r}, which is not a number")
         n, p, n_entries, layout, _, symmetry = mminfo(io.BytesIO(text))
         n_numbers = n * p if layout == "array" else n_entries * (2 if symmetry == "general" else 4)

@@ -98,12 +98,7 @@ class Opened(ABC):
         if self.id_names:
             return columns.as_ids([self.values(name).tolist() for name in self.id_names])
         with self.explained():
-            ids = None if self.own_ids is None else self.own_ids()
-        if ids is not None and len(ids) != self.n_rows:
-            raise ValueError(
-                f"{self.where} has {len(ids):,} sample ids for {self.n_rows:,} rows: write it again."
-            )
-        return ids
+            return None if self.own_ids is None else self.own_ids()
 
     def use_ids(self, like: Sequence[str]) -> None:
         """Choose the ids: columns of these names, ids of the format, or columns with a usual name."""
@@ -118,11 +113,8 @@ class Opened(ABC):
     def candidates(self) -> list[int]:
         """Positions of the columns that were chosen, and have no other role."""
         used = {*self.taken, *self.id_names} - self.side.keys()
-        return [
-            j
-            for j in columns.choose_columns(self.names, self.options, self.where)
-            if self.names[j] not in used
-        ]
+        chosen = columns.choose_columns(self.names, self.options, self.where)
+        return [j for j in chosen if self.names[j] not in used]
 
     def source(self) -> Source:
         """The features: columns that were chosen, and have no other role."""

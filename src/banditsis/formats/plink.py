@@ -16,7 +16,7 @@ from banditsis.core.arrays import Array, Floats
 from banditsis.formats.checks import check_is_file, readable
 from banditsis.formats.columns import ReadOptions, as_ids, check_unique_names
 from banditsis.formats.opened import OpenedMatrix
-from banditsis.formats.text import is_number, separate_by_tabs
+from banditsis.formats.text import separate_by_tabs, to_number
 from banditsis.sources.genotypes import GenotypeSource
 from banditsis.sources.tables import to_numbers
 
@@ -90,7 +90,7 @@ def complete_ids(ids: list[str], annotations: Mapping[str, Array], where: object
 
 def as_phenotype(path: Path, text: Iterable[str]) -> Floats:
     """The phenotype in a ``.fam`` file as numbers, NaN if missing."""
-    values = np.array([float(value) if is_number(value) else np.nan for value in text])
+    values = np.array([to_number(value) for value in text], np.float64)
     values[values == MISSING_PHENOTYPE] = np.nan
     known = values[~np.isnan(values)]
     if known.size == 0:

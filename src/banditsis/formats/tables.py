@@ -24,8 +24,6 @@ from banditsis.sources.tables import Feature, FrameSource, RowGroup, Table, Tabl
 
 #: A column of text with more distinct values than this, and more than one in two rows, is not encoded.
 SMALLEST_LEVEL_LIMIT = 20
-TIMES = ("date", "time", "duration")
-NEVER_ENCODED = ("list", "struct", "map", "binary", "fixed_size")
 MAX_READERS = 32  # open files of a thread
 #: Cells of a row group that are decoded at once: few enough for the cache, many enough for pyarrow.
 CELLS_AT_ONCE = 1 << 18
@@ -123,13 +121,13 @@ def _sort_columns(
     names, kinds = table.schema.names, table.schema.types  # each a new list
     for j in columns:
         kind, name = _type_name(kinds[j]), names[j]
-        if kind.startswith(TIMES):
+        if kind.startswith(("date", "time", "duration")):
             if options.dates == "skip":
                 skipped[j] = "dates", "dates='numeric'"
         elif numeric_type(kinds[j]) is not None:
             if may_hold_ids(name, options) and are_distinct_integers(table.values(j)):
                 skipped[j] = "id", "columns=…"
-        elif kind.startswith(NEVER_ENCODED):
+        elif kind.startswith(("list", "struct", "map", "binary", "fixed_size")):
             skipped[j] = "nested values", "columns of numbers"
         elif not options.one_hot:
             skipped[j] = "text", "one_hot=True"

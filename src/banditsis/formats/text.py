@@ -136,7 +136,7 @@ class OpenedText(OpenedTable):
         name = self.columns[column]
         for number, cells in self._rows():
             cell = cells[column]
-            if not is_number(cell.replace(self.decimal, ".")) and cell not in self.missing:
+            if to_number(cell.replace(self.decimal, ".")) is None and cell not in self.missing:
                 raise ValueError(
                     f"{self.path} has numbers and text in column {name!r}: {cell!r} in line {number:,}; "
                     "write plain numbers with decimal points, leave the cell empty if it is missing, or drop "
@@ -156,14 +156,12 @@ class OpenedText(OpenedTable):
         file = self.path.name.lower()
         is_plink = match_names(self.columns, ("FID", "IID")) or file.endswith((".fam", ".pheno", ".phen"))
         cells = filter(None, set(texts)) if is_plink else ()
-        codes = {cell for cell in cells if is_number(cell) and float(cell) == MISSING_CODE}
+        codes = {cell for cell in cells if to_number(cell) == MISSING_CODE}
         if codes:
             self.notes[name] = "-9 counts as missing in it"
-        known = [None if text in codes else text for text in texts]
-        try:
-            return np.array([np.nan if t is None else to_number(t.replace(self.decimal, ".")) for t in known])
-        except ValueError:
-            return np.array(known, dtype=object)
+        labels = [None if text in codes else text for text in texts]
+        numbers = [np.nan if t is None else to_number(t.replace(self.decimal, ".")) for t in labels]
+        return np.array(labels, dtype=object) if None in numbers else np.array(numbers)
 
     def _make_source(self) -> Source:
         for j in (self._places[self.names[k]] for k in self.candidates):
@@ -232,14 +230,14 @@ def _has_header(path: Path, rows: Sequence[list[str]], options: ReadOptions) -> 
 
     def is_value(cell: str) -> bool:
         is_missing = cell in options.na or (cell in MISSING and (wanted is None or cell != ""))
-        return is_missing or is_number(cell) or DECIMAL_COMMA.fullmatch(cell) is not None
+        return is_missing or to_number(cell) is not None or DECIMAL_COMMA.fullmatch(cell) is not None
 
     first, below = rows[0], rows[1:]
     if wanted is None:
         return not all(map(is_value, first))
     if path.name.lower().endswith(".fam"):
         return False
-    if any(name in first and not is_number(str(name)) for name in wanted):
+    if any(name in first and to_number(str(name)) is None for name in wanted):
         return True
     if below and any(not is_value(a) and is_value(b) for a, b in zip(first, below[0], strict=False)):
         return True
@@ -335,16 +333,9 @@ def separate_by_tabs(content: bytes) -> bytes:
     return content.replace(b"\t\n", b"\n").replace(b"\n\t", b"\n").strip(b"\t")
 
 
-def is_number(text: str) -> bool:
+def to_number(text: str) -> float | None:
+    """The number of a cell; None for other text, and for what is a number in Python alone, such as 1_000."""
     try:
-        to_number(text)
+        return float(text) if "_" not in text and text.isascii() else None
     except ValueError:
-        return False
-    return True
-
-
-def to_number(text: str) -> float:
-    """The number of a cell; raise for what is one in Python alone, such as 1_000."""
-    if "_" in text or not text.isascii():
-        raise ValueError(f"{text!r} is not a number.")
-    return float(text)
+        return None
