@@ -237,7 +237,7 @@ BUDGET = {
     "(top)": 1511,
     "cli": 1147,
     "core": 1135,
-    "engine": 2535,
+    "engine": 2488,
     "formats": 2872,
     "index": 1140,
     "kernels": 2156,

@@ -25,6 +25,10 @@ RANDOM_ORDER_TOLERANCE = 2.0
 # besides reading.
 SECONDS_PER_STEP, SECONDS_PER_ROW, SECONDS_PER_FEATURE = 1e-3, 1e-8, 5e-7
 STEPS_PER_EVIDENCE_STEP = STEPS_PER_REREADING = 5  # in the time of an ordinary step
+#: Rows of a stratum that a first step has on average; fewer could not represent it.
+MIN_ROWS_PER_STRATUM = 2
+#: Strata pay off if a sample needs at most this share of the rows of a uniform one.
+MAX_DESIGN_EFFECT = 0.95
 
 
 def choose_design(
@@ -52,52 +56,50 @@ def choose_design(
         random = row_order == "auto" or (source.shuffled and row_order == "stored")
         check_guarantee_possible(statistic, "random" if random else row_order)
     first = made.steps[0].n_rows
-    if is_uniform(made) or not strata.is_worthwhile(first):
+    # Strata pay off if the first step can represent them, and is more precise than a uniform one.
+    enough = first >= MIN_ROWS_PER_STRATUM * strata.n_strata
+    if is_uniform(made) or not (enough and first <= MAX_DESIGN_EFFECT * strata.design.effective_rows(first)):
         strata = Strata.uniform(n)
         row_sizes = statistic.row_sizes() if made.by_evidence and first < n else None
         if row_sizes is not None:  # outliers are read in any case
             strata = Strata.by_size(n, row_sizes, 1)
     else:
         row_order = "random"
+    if made.by_evidence:
+        strata = replace(strata, design=replace(strata.design, guaranteed=True))
     row_order, made, remarks = resolve_row_order(source, made, row_order)
     if slower_than_exact(source, made, row_order, n_reread):
         notes.append(
             "exact screening, which reads every row, would be about as fast here or faster: this plan saves "
             "cells, not time."
         )
-    return made, row_order, strata.for_guarantee() if made.by_evidence else strata, [*remarks, *notes]
+    return made, row_order, strata, [*remarks, *notes]
 
 
 def find_strata(source: Source, statistic: Statistic, sampling: str, row_order: str) -> Strata:
     """Strata of rows by the response; a single one if rows are to be drawn uniformly."""
+    (n, p), is_chosen = source.shape, row_order == "auto"
     if sampling == "uniform":
-        return Strata.uniform(source.shape[0])
-    reason = _why_uniform(source, statistic, sampling, row_order)
-    row_sizes = statistic.row_sizes() if reason is None else None
-    if row_sizes is not None:
-        return Strata.by_size(source.shape[0], row_sizes)
-    if sampling == "stratified":
-        reason = reason or f"the statistic {statistic.name!r} needs a uniform sample"
-        raise ValueError(f"rows cannot be sampled in strata: {reason}. Set sampling to 'uniform' or 'auto'.")
-    return Strata.uniform(source.shape[0])
-
-
-def _why_uniform(source: Source, statistic: Statistic, sampling: str, row_order: str) -> str | None:
-    """Why rows are drawn uniformly; None if they can be drawn from strata."""
+        return Strata.uniform(n)
+    if sampling == "auto" and is_chosen and source.block_rows > 1:
+        some = -(-n // 100)  # read cheaply at random if that costs little more than as many consecutive rows
+        random, together = (source.bytes_touched(some, p, scattered=scattered) for scattered in (True, False))
+        everything = source.bytes_touched(n, p, scattered=False)
+        if random > RANDOM_ORDER_TOLERANCE * min(together, everything / 4):
+            return Strata.uniform(n)
     if statistic.y.shape[1] > statistic.n_columns:
-        return "there are several responses"
-    if row_order == "random":
-        return None
-    if row_order != "auto":
-        return f"the row order is {row_order!r}, not random"
-    if source.shuffled:
-        return "the data were shuffled, and their first rows are a uniform sample"
-    n, p = source.shape
-    some = -(-n // 100)  # rows that are read cheaply if they cost little more than as many consecutive ones
-    random, together = (source.bytes_touched(some, p, scattered=scattered) for scattered in (True, False))
-    everything = source.bytes_touched(n, p, scattered=False)
-    cheap = random <= RANDOM_ORDER_TOLERANCE * min(together, everything / 4)
-    return None if sampling != "auto" or source.block_rows == 1 or cheap else "rows are stored in blocks"
+        reason = "there are several responses"
+    elif not is_chosen and row_order != "random":
+        reason = f"the row order is {row_order!r}, not random"
+    elif is_chosen and source.shuffled:
+        reason = "the data were shuffled, and their first rows are a uniform sample"
+    elif (row_sizes := statistic.row_sizes()) is not None:
+        return Strata.by_size(n, row_sizes)
+    else:
+        reason = f"the statistic {statistic.name!r} needs a uniform sample"
+    if sampling == "stratified":
+        raise ValueError(f"rows cannot be sampled in strata: {reason}. Set sampling to 'uniform' or 'auto'.")
+    return Strata.uniform(n)
 
 
 def resolve_row_order(source: Source, plan: Plan, row_order: str) -> tuple[str, Plan, list[str]]:
@@ -124,20 +126,15 @@ def resolve_row_order(source: Source, plan: Plan, row_order: str) -> tuple[str, 
     if row_order == "random" or plan.by_evidence or source.stratum_sizes:
         return row_order, plan, []
     rounded = round_to_blocks(plan, source.block_rows, MIN_BLOCKS if row_order == "blocks" else 1)
-    return row_order, rounded, _rounding_notes(source, plan, rounded, row_order)
-
-
-def _rounding_notes(source: Source, plan: Plan, rounded: Plan, row_order: str) -> list[str]:
-    """Report what rounding to whole blocks has changed, if it matters."""
-    stored = f"the data are stored in blocks of {source.block_rows:,} rows"
+    stored, notes = f"the data are stored in blocks of {source.block_rows:,} rows", list[str]()
     if rounded.steps[0].n_rows == plan.n_rows > plan.steps[0].n_rows:
         exact = "all rows were read and the result is exact"
-        return [f"{exact}: {stored}, so reading fewer rows would save almost nothing."]
-    if rounded.cells <= (plan.cells if "budget" in dict(plan.parameters) else 1.5 * plan.cells):
-        return []
-    taken, planned = format_share(rounded.fraction), format_share(plan.fraction)
-    note = f"{stored}; reading whole blocks takes {taken} of the cells instead of {planned}."
-    return [note + ("" if source.shuffled else " Run `banditsis index` once to read less.")]
+        notes = [f"{exact}: {stored}, so reading fewer rows would save almost nothing."]
+    elif rounded.cells > (plan.cells if "budget" in dict(plan.parameters) else 1.5 * plan.cells):
+        taken, planned = format_share(rounded.fraction), format_share(plan.fraction)
+        advice = "" if source.shuffled else " Run `banditsis index` once to read less."
+        notes = [f"{stored}; reading whole blocks takes {taken} of the cells instead of {planned}.{advice}"]
+    return row_order, rounded, notes
 
 
 def plan_bytes(source: Source, plan: Plan, *, scattered: bool) -> float:

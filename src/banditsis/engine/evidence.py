@@ -18,7 +18,6 @@ from banditsis.core.parallel import map_in_threads
 from banditsis.engine.sampling import Strata
 from banditsis.plans import ORDINARY
 from banditsis.sources.base import Source
-from banditsis.statistics.base import Statistic
 from banditsis.statistics.linear import LinearStatistic, influence
 
 #: Rows and features of a pilot sample, and rows among which these rows are chosen.
@@ -47,9 +46,14 @@ def rows_of_response(
     statistic: LinearStatistic, rows: Rows, strata: Strata, responses: Sequence[int] | slice = slice(None)
 ) -> Floats:
     """Number of informative rows of some responses, about the population and about all rows of the data."""
-    values, weights = statistic.targets(rows)[:, responses], strata.row_weights(rows)
-    shares = None, strata.unread_shares(rows)
-    return np.stack([informative_rows(values, weights, unread) for unread in shares])
+    values, weights, unread = statistic.targets(rows)[:, responses], strata.row_weights(rows), None
+    if weights is not None:
+        codes = strata.codes[rows]
+        unread = (1 - np.bincount(codes, minlength=strata.n_strata) / strata.design.sizes)[codes]
+    in_population = informative_rows(values, weights)
+    return np.stack(
+        [in_population, in_population if unread is None else informative_rows(values, weights, unread)]
+    )
 
 
 def measure_unread(statistic: LinearStatistic, rows: Rows) -> Floats:
@@ -131,14 +135,14 @@ def choose_pilot(
 
 def measure_variance_inflation(
     source: Source,
-    statistic: Statistic,
+    statistic: LinearStatistic,
     response: int,
     read: Sequence[Rows],
     strata: Strata,
     selected: Indices,
     n_cells: int = 0,
-) -> VarianceInflation | None:
-    r"""Estimate the variance inflation κ from a sample of cells; None if the statistic has no such theory.
+) -> VarianceInflation:
+    r"""Estimate the variance inflation κ of a correlation from a sample of cells.
 
     With x and y standardised, :math:`ψ = xy - r (x^2 + y^2) / 2` is the influence of a row on r. κ is the
     variance of artanh r, divided by what it is for normal data and r = 0:
@@ -156,10 +160,6 @@ def measure_variance_inflation(
     ``read`` are the rows of each step, ``selected`` the features with the largest scores, best first, and
     ``n_cells`` the cells read so far.
     """
-    if not isinstance(statistic, LinearStatistic) or not statistic.is_correlation:
-        return None
-    if statistic.pairwise and statistic.rank:
-        return None
     design, n_read = strata.design, sum(map(count_rows, read))
     size = max(PILOT_CELLS, int(PILOT_SHARE * n_cells)) // (MAX_FEATURES + len(selected))
     pilot = choose_pilot(statistic, response, read, strata, min(MAX_ROWS, size))
@@ -168,17 +168,19 @@ def measure_variance_inflation(
     leverage = np.minimum(pilot.weights * (1.0 + pilot.squares), 1.0 - 1.0 / n_read)
     population = pilot.population / np.square(1.0 - leverage)
 
-    def influence_of(columns: Indices) -> Floats:
-        once, places = np.unique(columns, return_inverse=True)
-        block = source.read(pilot.rows, once)
-        return influence(statistic, block, pilot.rows, response, pilot.weights)[:, places]
-
-    anywhere, own = spread(slice(0, source.shape[1]), MAX_FEATURES), list[Floats]()
-    columns, width, m = np.concatenate([anywhere, selected]), PILOT_CELLS // len(pilot.rows), len(anywhere)
+    m = min(MAX_FEATURES, source.shape[1])
+    columns = np.concatenate([spread(slice(0, source.shape[1]), m), selected])
+    width, typical, own = PILOT_CELLS // len(pilot.rows), list[tuple[float, float]](), list[Floats]()
     for start in range(0, len(columns), width):
-        squares = influence_of(columns[start : start + width])
+        once, places = np.unique(columns[start : start + width], return_inverse=True)
+        block = source.read(pilot.rows, once)
+        squares = influence(statistic, block, pilot.rows, response, pilot.weights)[:, places]
         if start == 0:
-            typical = [_average(part, factors) for part in (squares[:, :m], squares[:, m : m + MAX_FEATURES])]
+            for some in (squares[:, :m], squares[:, m : m + MAX_FEATURES]):
+                known = some[:, ~np.isnan(some[0])]
+                by_row = factors * (known.mean(axis=1) if known.size else 0.0)
+                total, error = float(by_row.sum()), float(by_row.std()) * float(np.sqrt(len(by_row)))
+                typical.append((total, max(1.0, total + 2.0 * error)))
             squares = squares[:, m:]
         squares = squares * population[:, None]
         variance, fourth = squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
@@ -186,13 +188,3 @@ def measure_variance_inflation(
     n_again = len(pilot.rows) * len(columns)
     mean, high = max(typical)
     return VarianceInflation(mean or 1.0, high, np.concatenate(own), n_again)
-
-
-def _average(squares: Floats, factors: Floats) -> tuple[float, float]:
-    """The variance inflation of the columns that are known, on average, and two standard errors above it."""
-    known = squares[:, ~np.isnan(squares[0])]
-    if known.size == 0:
-        return 0.0, 1.0
-    by_row = factors * known.mean(axis=1)
-    total, error = float(by_row.sum()), float(by_row.std()) * float(np.sqrt(len(by_row)))
-    return total, max(1.0, total + 2.0 * error)

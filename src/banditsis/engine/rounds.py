@@ -60,29 +60,42 @@ def screen_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> It
     if run.plan.by_evidence:
 
         def first_inflation(scores: Floats) -> float:
+            assert isinstance(statistic, LinearStatistic)  # as check_guarantee_possible ensures
             size = min(MAX_FEATURES, scores.size)
             best = np.argpartition(-np.abs(scores), size - 1)[:size]
-            inflation = measure_variance_inflation(run.source, statistic, 0, read[:1], run.strata, best)
-            assert inflation is not None  # as check_guarantee_possible ensures
-            return inflation.high
+            return measure_variance_inflation(run.source, statistic, 0, read[:1], run.strata, best).high
 
         rule = EvidenceRule(run.strata.design, first_inflation)
+    # Rows that are read first represent all rows only if stored rows are in random order.
+    in_parts = run.strata.n_strata > 1 or run.source.stratum_sizes
+    checked = not (run.is_exact or run.row_order == "random" or in_parts)
+    cuts = group_cuts(run.source, read[0]) if checked and not run.source.shuffled else None
     for number, step in enumerate(run.plan.steps, start=1):
         status().round, status().n_rounds = number, len(run.plan.steps)
         if number > 1:
             read.append(next(draws))
-        checked = number == 1 and run.is_exchangeability_assumed
-        cuts = group_cuts(run.source, read[0]) if checked and not run.source.shuffled else None
         found = _next_round(run, _drop(found), rule, step, read[-1], workers, tick, cuts)
-        if checked:
+        if checked and number == 1:
             groups = found.state.groups if isinstance(found.state, SumState) else None
             notes = warn_if_not_exchangeable(run.source, statistic.y, read[0], run.row_order, groups)
-            found = found._replace(results=[add_notes(result, notes) for result in found.results])
+            found, cuts = found._replace(results=[add_notes(r, notes) for r in found.results]), None
         yield found.results
         if rule.ended:
             break
     results = [add_effects(found, k) for k in range(q)]
     results[0] = add_notes(results[0], rule.notes)
+    yield from _follow_up(run, statistic, results, read, workers, tick)
+
+
+def _follow_up(
+    run: Run,
+    statistic: Any,
+    results: list[ScreeningResult],
+    read: list[Rows],
+    workers: Workers,
+    tick: Callable[[int], None],
+) -> Iterator[list[ScreeningResult]]:
+    """Measure the sample, choose features, read them in full, check p-values and look for leakage."""
     if run.is_random_sample and not run.is_exact:
         results = _measure_sample(run, statistic, results, read)
     if (n_choose := run.settings.n_choose) is not None:
@@ -139,8 +152,7 @@ def _next_round(
     Sums are also kept of the groups of rows that ``cuts`` separate, if features are scored by sums.
     """
     started, state, statistic = clock(), found.state, found.state.statistic
-    everything = state.columns
-    features = [everything if isinstance(left, slice) else everything[left] for left in found.left]
+    features = [state.columns[left] for left in found.left]
     sizes, q = [len(some) for some in features], len(features)
     if count_rows(rows):
         share = sum(sizes) / len(state.columns)
@@ -163,7 +175,14 @@ def _next_round(
         result, positions = found.results[k], found.left[k]
         done = Round(state.n_read, sizes[k], len(kept), cutoff, n_new * sizes[k], seconds, effective)
         if some.present is not None and not result.rounds:
-            result = add_notes(result, _describe_missing(result, state, some.present))
+            least = statistic.min_present
+            few = np.flatnonzero(is_mostly_missing(some.present, state.n_read, least))
+            listed = ", ".join(result.name(int(j)) for j in few[:5]) + ", …" * (few.size > 5)
+            note = (
+                f"{count(few.size, 'feature')} {were(few.size)} present in fewer than {least} of the "
+                f"{state.n_read:,} rows read first and scored 0: {listed}."
+            )
+            result = add_notes(result, [note] * (few.size > 0))
         results.append(add_round(result, some, features[k], kept, done))
         left.append(kept if isinstance(positions, slice) else positions[kept])
         if run.settings.on_round is not None:
@@ -227,18 +246,6 @@ def add_round(
     )
 
 
-def _describe_missing(result: ScreeningResult, state: Any, present: Floats) -> list[str]:
-    """Name the features that are mostly missing."""
-    least, n_read = state.statistic.min_present, state.n_read
-    if not (few := np.flatnonzero(is_mostly_missing(present, n_read, least))).size:
-        return []
-    listed = ", ".join(result.name(int(j)) for j in few[:5]) + ", …" * (few.size > 5)
-    return [
-        f"{count(few.size, 'feature')} {were(few.size)} present in fewer than {least} of the {n_read:,} "
-        f"rows read first and scored 0: {listed}."
-    ]
-
-
 def add_effects(found: Found, k: int) -> ScreeningResult:
     """Add the effect sizes of the selected features, or their bins."""
     result, left = found.results[k], found.left[k]
@@ -258,22 +265,24 @@ def _measure_sample(
     run: Run, statistic: Any, results: Sequence[ScreeningResult], read: list[Rows]
 ) -> list[ScreeningResult]:
     """Add what the sample says about all rows: outliers that were not read, and the variance inflation."""
-    guaranteed, unread = run.plan.by_evidence or not run.strata.may_miss_outliers, np.zeros(len(results))
-    if isinstance(statistic, LinearStatistic) and statistic.evidence and not guaranteed:
+    unread, design = np.zeros(len(results)), run.strata.design
+    has_theory = isinstance(statistic, LinearStatistic) and statistic.evidence
+    # A sample of one stratum, or of strata with outliers, may have none of the outliers of the response.
+    if has_theory and not run.plan.by_evidence and (design.n_strata == 1 or design.has_outliers.any()):
         unread = measure_unread(statistic, read[0])
     measured = []
     for k, result in enumerate(results):
-        evidence = replace(result.evidence, unread=float(unread[k]))
         if (note := statistic.describe_missed(k, read, result.rounds)) is not None:
             result = add_notes(result, [note])
-        given = run.source, statistic, k, read, run.strata, result.selected, result.cells_read
-        if (found := measure_variance_inflation(*given)) is not None:
-            reason = None if evidence.no_floor_reason == UNMEASURED else evidence.no_floor_reason
+        evidence = replace(result.evidence, unread=float(unread[k]))
+        if has_theory:
+            given = run.source, statistic, k, read, run.strata, result.selected, result.cells_read
+            found = measure_variance_inflation(*given)
             evidence = replace(
                 evidence,
                 variance_inflation=found.mean,
                 own_inflation=found.own,
-                no_floor_reason=reason,
+                no_floor_reason=None if evidence.no_floor_reason == UNMEASURED else evidence.no_floor_reason,
                 cells_reread=evidence.cells_reread + found.n_cells,
             )
         measured.append(replace(result, evidence=evidence))

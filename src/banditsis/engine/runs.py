@@ -86,12 +86,6 @@ class Run:
         return self.plan.steps[0].n_rows == self.plan.n_rows
 
     @property
-    def is_exchangeability_assumed(self) -> bool:
-        """Whether the rows that are read first represent all rows only if stored rows are in random order."""
-        in_parts = self.strata.n_strata > 1 or self.source.stratum_sizes
-        return not (self.is_exact or self.row_order == "random" or in_parts)
-
-    @property
     def n_cells(self) -> int:
         """Cells to read, for the progress bar."""
         plan, cells = self.plan, self.plan.cells
@@ -129,21 +123,6 @@ class Run:
             run = replace(run, notes=[note, *run.notes], no_guarantee_reason=reason)
         return run, chain([first], draws)
 
-    def split(self) -> Iterator[Run]:
-        """Runs of responses that share passes over the data: sums, and the first rows in which they vary."""
-        together, statistic = list(range(len(self.members))), self.statistic
-        if len(together) == 1:
-            yield self
-            return
-        alone = together
-        if getattr(statistic, "shares_pass", False):
-            reads_part = not (self.is_exact or self.plan.name == BY_BITS)
-            alone = statistic.constant_responses(next(self.draw())) if reads_part else []
-        together = [k for k in together if k not in set(alone)]
-        for part in (together, *([k] for k in alone)):
-            if part:
-                yield replace(self, members=[self.members[k] for k in part], statistic=statistic.subset(part))
-
     def weigh(self, rows: Rows) -> Floats | None:
         """Weights by which rows represent all rows, including the user's; None if they are equal."""
         weights, given = self.strata.row_weights(rows), self.statistic.sample_weight
@@ -152,11 +131,8 @@ class Run:
     def begin_result(self, k: int) -> ScreeningResult:
         """The result for response k before the first round, with what is known beforehand."""
         source, names, p = self.source, self.settings.responses, self.plan.n_features
-        member = self.members[k]
-        no_floor, no_interval = (
-            self._reasons() if self.no_guarantee_reason is None else [self.no_guarantee_reason] * 2
-        )
-        kind = self.settings.statistic
+        kind, member = self.settings.statistic, self.members[k]
+        no_floor, no_interval = self._reasons()
         untestable = f"the null distribution of {kind.name!r} is not known"
         return ScreeningResult(
             selected=np.arange(0),
@@ -188,33 +164,36 @@ class Run:
     def _reasons(self) -> tuple[str | None, str | None]:
         """Why there is no detection floor, and why there are no confidence intervals; None if there are."""
         statistic, name = self.statistic, self.settings.statistic.name
+        if self.no_guarantee_reason is not None:
+            return self.no_guarantee_reason, self.no_guarantee_reason
         not_random = None if self.is_random_sample or self.is_exact else NO_SAMPLE
-        if statistic.sample_weight is not None:
-            unknown = "not known for rows with sample weights"
-            return None if self.is_exact else f"it is {unknown}", f"they are {unknown}"
-        floor = not_random or (None if self.is_exact else UNMEASURED)
+        floor, interval = not_random or UNMEASURED, not_random
+        if name != "pearson":
+            interval = f"they are only known for the statistic 'pearson', not for {name!r}"
         if not statistic.is_correlation:
             floor = f"it is only known for correlations, not for the statistic {name!r}"
         elif statistic.pairwise and statistic.rank:
             floor = "it is not known for covariates together with missing values"
-        interval = f"they are only known for the statistic 'pearson', not for {name!r}"
-        return None if self.is_exact else floor, interval if name != "pearson" else not_random
+        if statistic.sample_weight is not None:
+            unknown = "not known for rows with sample weights"
+            floor, interval = f"it is {unknown}", f"they are {unknown}"
+        return None if self.is_exact else floor, interval
 
     def _parameters(self, k: int) -> dict[str, Any]:
         """How the result for response k was made."""
         settings, statistic, source = self.settings, self.statistic, self.source
+        positive = None if statistic.one_sided else statistic.positive
         optional: dict[str, Any] = {
+            "features": source.recipe,
             "sample_weight": statistic.sample_weight is not None,
             "pvalues": settings.pvalues,
             "avoid_redundancy": settings.n_choose is not None,
             "shuffled": self.row_order != "random" and source.shuffled,
+            "positive_class": None if positive is None else to_single_line(str(positive[k])),
         }
-        if statistic.positive is not None and not statistic.one_sided:
-            optional["positive_class"] = to_single_line(str(statistic.positive[k]))
         return {
             "plan": self.plan.name,
             **dict(self.plan.parameters),
-            **({"features": source.recipe} if source.recipe else {}),
             "statistic": settings.statistic.name,
             **settings.statistic.settings,
             "missing": settings.missing,
@@ -230,27 +209,36 @@ def make_runs(
     source: Source, responses: Responses, given: Given, plan: PlanLike, settings: Settings
 ) -> list[Run]:
     """Group the responses that can be screened together, and choose the rows and the plan of each group."""
-    groups = _group_responses(responses, given.rows, settings.statistic.n_columns)
-    if sum(len(members) for members, _ in groups) > 1:
+    values, groups = responses.values, dict[bytes, tuple[list[int], Indices | None]]()
+    if responses.has_missing:  # by the rows in which they and what else is given are known
+        for k, known in enumerate(~find_missing(values).T):
+            rows = known if given.rows is None else known & given.rows
+            groups.setdefault(np.packbits(rows).tobytes(), ([], np.flatnonzero(rows)))[0].append(k)
+    else:
+        members = list(range(values.shape[1] // settings.statistic.n_columns))
+        groups[b""] = members, None if given.rows is None else np.flatnonzero(given.rows)
+    grouped = list(groups.values())
+    if sum(len(members) for members, _ in grouped) > 1:
         made = plan if isinstance(plan, Plan) else plan(SamplingDesign.uniform(source.shape[0]))
         if settings.sampling == "stratified" or made.by_evidence:  # each has its own strata
-            groups = [([k], rows) for members, rows in groups for k in members]
-    runs = (_make_run(source, responses, *group, given, plan, settings) for group in groups)
-    return [part for run in runs for part in run.split()]
-
-
-def _group_responses(
-    responses: Responses, known: Array | None, n_columns: int
-) -> list[tuple[list[int], Indices | None]]:
-    """Group responses by the rows in which they and what else is given are known; None stands for all."""
-    if not responses.has_missing:
-        n_responses = responses.values.shape[1] // n_columns
-        return [(list(range(n_responses)), None if known is None else np.flatnonzero(known))]
-    groups: dict[bytes, tuple[list[int], Indices]] = {}
-    for k, is_known in enumerate(~find_missing(responses.values).T):
-        rows = is_known if known is None else is_known & known
-        groups.setdefault(np.packbits(rows).tobytes(), ([], np.flatnonzero(rows)))[0].append(k)
-    return list(groups.values())
+            grouped = [([k], rows) for members, rows in grouped for k in members]
+    runs = []
+    for group in grouped:
+        run = _make_run(source, responses, *group, given, plan, settings)
+        together, statistic = list(range(len(run.members))), run.statistic
+        if len(together) == 1:
+            runs.append(run)
+            continue
+        # Responses share passes over the data if they have sums, and if they vary in the first rows.
+        alone = together
+        if getattr(statistic, "shares_pass", False):
+            reads_part = not (run.is_exact or run.plan.name == BY_BITS)
+            alone = statistic.constant_responses(next(run.draw())) if reads_part else []
+        together = [k for k in together if k not in set(alone)]
+        for part in ([together] if together else []) + [[k] for k in alone]:
+            members = [run.members[k] for k in part]
+            runs.append(replace(run, members=members, statistic=statistic.subset(part)))
+    return runs
 
 
 def _make_run(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,21 +20,17 @@ FRACTION_BITS = 5
 N_KEYS = 40 << FRACTION_BITS
 #: Rows whose sizes are computed together.
 ROWS_AT_ONCE = 1 << 16
-#: Rows of a stratum that a first step has on average; fewer could not represent it.
-MIN_ROWS_PER_STRATUM = 2
-#: Strata pay off if a sample needs at most this share of the rows of a uniform one.
-MAX_DESIGN_EFFECT = 0.95
 
 
+@dataclass(frozen=True)
 class Strata:
-    """The stratum of each row, and how many rows a sample has of each stratum.
+    """The stratum of each row, and how many rows a sample has of each stratum."""
 
-    ``codes`` are the stratum of each row, as uint8, and ``rows`` those of the first stratum, in order, then
-    those of the second, and so on; by default they are stored so.
-    """
-
-    def __init__(self, design: SamplingDesign, codes: Array, rows: Array | None = None) -> None:
-        self.design, self.codes, self._rows = design, codes, rows
+    design: SamplingDesign
+    #: the stratum of each row, as uint8
+    codes: Array
+    #: the rows of the first stratum, in order, then those of the second, and so on; None if stored so
+    rows: Array | None = None
 
     @classmethod
     def uniform(cls, n: int) -> Strata:
@@ -99,20 +94,6 @@ class Strata:
         """Number of strata."""
         return self.design.n_strata
 
-    def for_guarantee(self) -> Strata:
-        """The same strata with more of the outliers in a sample."""
-        return Strata(replace(self.design, guaranteed=True), self.codes, self._rows)
-
-    @property
-    def may_miss_outliers(self) -> bool:
-        """Whether the response may have outliers, and a sample none of them."""
-        return self.n_strata == 1 or bool(self.design.has_outliers.any())
-
-    def is_worthwhile(self, n_rows: int) -> bool:
-        """Whether a first step of this many rows is large enough, and more precise than a uniform one."""
-        enough = n_rows >= MIN_ROWS_PER_STRATUM * self.n_strata
-        return enough and n_rows <= MAX_DESIGN_EFFECT * self.design.effective_rows(n_rows)
-
     def group(self, rows: Rows) -> tuple[Rows, Indices]:
         """The rows of one stratum after the other, and the edges of these groups."""
         if self.n_strata == 1:
@@ -136,13 +117,6 @@ class Strata:
             return None
         codes = self.codes[rows]
         return self.weights(np.bincount(codes, minlength=self.n_strata))[codes]
-
-    def unread_shares(self, rows: Rows) -> Floats | None:
-        """For each row of a sample, the share of its stratum that was not read; None if there is one."""
-        if self.n_strata == 1:
-            return None
-        codes = self.codes[rows]
-        return np.asarray(1 - np.bincount(codes, minlength=self.n_strata) / self.design.sizes)[codes]
 
     def draw(
         self,
@@ -174,8 +148,7 @@ class Strata:
         [[8, 9], [0, 1, 2, 3]]
         """
         design, rng = self.design, np.random.default_rng(random_state)
-        in_order = order == "stored" and self.n_strata == 1 and not stored
-        if in_order or totals[0] >= design.n_rows:
+        if totals[0] >= design.n_rows or (order == "stored" and self.n_strata == 1 and not stored):
             yield from (slice(start, stop) for start, stop in zip([0, *totals], totals, strict=False))
             return
         if order == "blocks":
@@ -184,43 +157,37 @@ class Strata:
             return
         sizes, counts = design.sizes, np.array([design.allocate(m) for m in totals])
         in_order = order == "stored" and (self.n_strata == 1 or not stored)
-        if in_order and stored:
-            sizes, counts = tuple(stored), _allocate_at_random(stored, totals, rng)
+        if in_order and stored:  # as many rows of each part as a uniform sample has
+            sizes, ends = tuple(stored), np.cumsum(stored)
+            codes = np.searchsorted(ends, rng.choice(ends[-1], totals[-1], replace=False), "right")
+            counts = np.array([np.bincount(codes[:m], minlength=len(ends)) for m in totals])
         streams = [rng] if len(sizes) == 1 else rng.spawn(len(sizes))
-        take = _draw_lazily if lazy and not in_order else partial(_draw_at_once, in_order=in_order)
-        parts = [take(*given) for given in zip(sizes, counts.T.tolist(), streams, strict=True)]
+        parts = [
+            _draw_stratum(*given, in_order, lazy)
+            for given in zip(sizes, counts.T.tolist(), streams, strict=True)
+        ]
         starts = np.cumsum([0, *sizes[:-1]])
         for step in zip(*parts, strict=True):
             places = np.concatenate([start + some for start, some in zip(starts, step, strict=True)])
-            rows = places if self._rows is None else self._rows[places]
+            rows = places if self.rows is None else self.rows[places]
             yield np.sort(rows).astype(np.intp, copy=False)  # smaller integers are sorted faster
 
 
-def _allocate_at_random(sizes: Sequence[int], totals: Sequence[int], rng: np.random.Generator) -> Indices:
-    """Rows of each stratum in uniform samples that grow, of shape (totals, strata)."""
-    ends = np.cumsum(sizes)
-    codes = np.searchsorted(ends, rng.choice(ends[-1], totals[-1], replace=False), "right")
-    return np.array([np.bincount(codes[:total], minlength=len(ends)) for total in totals])
-
-
-def _draw_at_once(
-    n: int, totals: Sequence[int], rng: np.random.Generator, in_order: bool
+def _draw_stratum(
+    n: int, totals: Sequence[int], rng: np.random.Generator, in_order: bool, lazy: bool
 ) -> Iterator[Indices]:
-    """Yield the rows that each step adds to one uniform sample, in any order; or the first rows."""
+    """Yield the rows of n that each step adds to one uniform sample, in any order; or the first rows."""
+    if lazy and not in_order:
+        drawn = np.empty(0, dtype=np.intp)
+        for total in totals:
+            ranks = rng.choice(n - len(drawn), total - len(drawn), replace=False)  # among rows that are left
+            new = ranks + np.searchsorted(drawn - np.arange(len(drawn)), ranks, "right")
+            yield new
+            drawn = np.sort(np.concatenate([drawn, new]))
+        return
     everything = in_order or totals[0] >= n
-    sample = np.arange(totals[-1]) if everything else rng.choice(n, totals[-1], replace=False, shuffle=True)
-    for start, stop in zip([0, *totals], totals, strict=False):
-        yield sample[start:stop]
-
-
-def _draw_lazily(n: int, totals: Sequence[int], rng: np.random.Generator) -> Iterator[Indices]:
-    """As :func:`_draw_at_once`, with the rows of each step drawn when they are needed."""
-    drawn = np.empty(0, dtype=np.intp)
-    for total in totals:
-        ranks = rng.choice(n - len(drawn), total - len(drawn), replace=False)  # among the rows that are left
-        new = ranks + np.searchsorted(drawn - np.arange(len(drawn)), ranks, "right")
-        yield new
-        drawn = np.sort(np.concatenate([drawn, new]))
+    sample = np.arange(totals[-1]) if everything else rng.choice(n, totals[-1], replace=False)
+    yield from (sample[start:stop] for start, stop in zip([0, *totals], totals, strict=False))
 
 
 def _draw_blocks(totals: Sequence[int], rng: np.random.Generator, edges: Indices) -> Iterator[Indices]:
