@@ -25,10 +25,8 @@ from banditsis.statistics.linear import LinearStatistic
 #: Rows of a block, of the smallest full one, and of the smallest.
 BLOCK, SMALL_BLOCK, WORD = 1 << 13, 1 << 10, 64
 N_MOMENTS, WIDTH, QUERY_BITS = 5, 16, 4  # of the kernels, which are not imported to read a folder
-#: Columns that one thread encodes.
-COLUMNS_AT_ONCE = 8 * WIDTH
-#: Bytes of bits that threads share before they wait for each other.
-BYTES_AT_ONCE = 1 << 28
+COLUMNS_AT_ONCE = 8 * WIDTH  # that one thread encodes
+BYTES_AT_ONCE = 1 << 28  # of bits that threads share before they wait for each other
 #: Features whose bits are used together: for few queries a long run of them, which memory delivers faster,
 #: and for many queries those that stay in the cache.
 FEW_QUERIES, LONG_RUN, SHORT_RUN = 4, 1 << 13, 1 << 8
@@ -55,8 +53,9 @@ def make_blocks(n: int) -> list[Block]:
     blocks, start, word = list[Block](), 0, 0
     while start < n:
         left, k = n - start, len(blocks)
-        full = left >= SMALL_BLOCK
-        size = min(BLOCK, 1 << (left.bit_length() - 1)) if full else max(WORD, 1 << (left - 1).bit_length())
+        size = min(BLOCK, 1 << (left.bit_length() - 1))
+        if left < SMALL_BLOCK:  # the last block
+            size = max(WORD, 1 << (left - 1).bit_length())
         words, moments = slice(word, word + size // WORD), slice(N_MOMENTS * k, N_MOMENTS * (k + 1))
         blocks.append(Block(k, start, min(n, start + size), size, words, moments))
         start, word = start + size, words.stop
@@ -196,22 +195,21 @@ def plan_by_bits(
     source: Source, statistic: Statistic, plan: Plan, settings: Any
 ) -> tuple[Plan | None, list[str]]:
     """The plan that reads the bits of an index, if it is asked for or left open; else None, and why."""
-    base: Any = source
-    while hasattr(base, "base"):
-        base = base.base
-    (n, p), asked, reason = source.shape, plan.name == BY_BITS, ""
+    (n, p), asked = source.shape, plan.name == BY_BITS
     is_open = (plan.why_exact, settings.row_order) == (ALL_ROWS_READ, "auto")
-    if not asked and not (is_open and settings.sampling != "stratified" and hasattr(base, "sketch")):
+    if not asked and not (is_open and settings.sampling != "stratified" and source.shuffled):
         return None, []
     made = plan if asked else Plan.index(n, p, plan.n_keep)
     if not asked and 2 * made.steps[0].n_keep > p:
         return None, []
-    if not isinstance(statistic, LinearStatistic) or statistic.layout.weighted:
+    if find_sketch(source) is None:
+        reason = "the bits of an index are for all rows of its plain features"
+    elif not isinstance(statistic, LinearStatistic) or statistic.layout.weighted:
         given = " with covariates" if statistic.rank else ""
         what = f"{statistic.name!r}{given}" if statistic.sample_weight is None else "sample weights"
         reason = f"the bits of the index do not support {what}"
-    elif find_sketch(source) is None:
-        reason = "the bits of an index are for all rows of its plain features"
-    if reason and asked:
+    else:
+        return made, []
+    if asked:
         raise ValueError(f"{reason}: use another plan than Plan.index.")
-    return (None, [f"{reason}: its rows were sampled instead."]) if reason else (made, [])
+    return None, [f"{reason}: its rows were sampled instead."]

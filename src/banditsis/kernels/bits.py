@@ -12,14 +12,10 @@ from numba.extending import intrinsic
 from banditsis.core.arrays import SMALLEST, Array, Floats
 from banditsis.kernels.compile import elementwise, range_scale, reduction
 
-#: Columns that are rotated together, which fill a cache line.
-WIDTH = 16
-#: Rows of a tile that stay in the fastest cache.
-PIECE = 256
-#: Bits to which rotated queries are rounded, and lines of the moments of a block.
-QUERY_BITS, N_MOMENTS = 4, 5
-#: Step of the levels with the least mean squared error for normal values, in standard deviations.
-BEST_STEP = 0.3352
+WIDTH = 16  # columns that are rotated together, which fill a cache line
+PIECE = 256  # rows of a tile that stay in the fastest cache
+QUERY_BITS, N_MOMENTS = 4, 5  # to which rotated queries are rounded, and lines of the moments of a block
+BEST_STEP = 0.3352  # of levels, in standard deviations: with the least mean squared error for normal values
 MEAN, SQUARES, ABSOLUTE, ONES, MISSING = range(N_MOMENTS)
 
 
@@ -37,10 +33,7 @@ count_ones = (lambda word: int(word).bit_count()) if config.DISABLE_JIT else _co
 
 @elementwise
 def transform(tile: Array) -> None:
-    """Replace each column of a tile (size, WIDTH) by its Walsh-Hadamard transform, times √size.
-
-    The first steps are done on pieces of rows that stay in the fastest cache.
-    """
+    """Replace each column of a tile (size, WIDTH) by its Walsh-Hadamard transform, times √size."""
     piece = min(tile.shape[0], PIECE)
     for start in range(0, tile.shape[0], piece):
         add_pairs(tile[start : start + piece], 1)
@@ -128,7 +121,7 @@ def encode(columns: Array, signs: Array, code: Array, moments: Floats) -> None:
     """Fill the bits (size / 64, features) and moments (5, features) of a block of up to WIDTH features.
 
     Features are transformed twice, with signs before, which multiplies their length by that of the tile.
-    ``columns`` has a line for each feature, and ``signs`` are those before the first and the second rotation.
+    ``columns`` has a line for each feature, and ``signs`` one for each rotation.
     """
     tile = np.zeros((signs.shape[1], WIDTH), np.float32)
     scales, totals = np.zeros(columns.shape[0]), np.zeros((2, WIDTH))
@@ -148,10 +141,9 @@ def encode(columns: Array, signs: Array, code: Array, moments: Floats) -> None:
 
 @elementwise
 def round_queries(values: Floats, signs: Array, planes: Array, queries: Floats) -> None:
-    """Rotate queries (blocks, rows, queries) as the features of some blocks of one size, and round them.
+    """Rotate and round queries (blocks, rows, queries) of blocks of one size for :func:`add_block`.
 
-    ``planes`` and ``queries`` are filled with what :func:`add_block` needs of them. Queries of several blocks
-    are rotated together, because the columns of a tile take as long for one query as for many.
+    Queries of several blocks share tiles, whose columns take as long for one query as for many.
     """
     n_blocks, n, m = values.shape
     tile, sources = np.zeros((signs.shape[2], WIDTH), np.float32), np.zeros(WIDTH, np.intp)
@@ -183,10 +175,9 @@ def round_queries(values: Floats, signs: Array, planes: Array, queries: Floats) 
 
 @elementwise
 def round_query(rotated: Array, scale: float, planes: Array, query: Floats) -> None:
-    """Round a rotated query to equal steps, those with the least error for normal values.
+    """Round a rotated query to equal steps, and scale it so that its product with the query is its square.
 
-    The rounded values are then scaled so that their product with the query is its square: the error of an
-    estimate has no part that is proportional to what is estimated.
+    The error of an estimate then has no part that is proportional to what is estimated.
     """
     n_levels, size, energy = 2**QUERY_BITS, rotated.size, SMALLEST
     for i in range(size):
@@ -240,12 +231,11 @@ def add_block(
 ) -> None:
     """Add the estimates of Σ x·q of a block of n rows, and their variances, for a range of features.
 
-    The bits of ``width`` features are used for all queries before those of others.
-
-    ``planes`` (queries, bits, words) are the bits of the rotated queries. For each query, ``queries`` has the
-    value of level 0, the step of a level, the sum of rounded values, Σq², the sum of squared rounding errors
-    and the mean. The lines of ``out`` are the estimates and the variances for each query, then
-    Σ(mean - shift), Σ(mean - shift)², Σz² and missing cells, where blocks count by their present cells.
+    The bits of ``width`` features are used for all queries before those of others. ``planes`` (queries, bits,
+    words) are the bits of the rotated queries. For each query, ``queries`` has the value of level 0, the step
+    of a level, the sum of rounded values, Σq², the sum of squared rounding errors and the mean. The lines of
+    ``out`` are the estimates and the variances for each query, then Σ(mean - shift), Σ(mean - shift)², Σz²
+    and missing cells, where blocks count by their present cells.
     """
     m, size = planes.shape[0], 64 * code.shape[0]
     weights, ratios = np.zeros(width), np.zeros(width)
