@@ -1,7 +1,6 @@
 """Shuffled folders: every cell in its place, whatever the layout, the source and the interruptions."""
 
 import dataclasses
-import json
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import fsspec
 import numpy as np
+import pandas as pd
 import pytest
 
 from banditsis import Plan, open_data, open_source, screen
@@ -50,61 +50,49 @@ def stored(request, tmp_path_factory):
 
 def test_every_row_is_there_once_and_in_its_place(stored):
     X, source = stored
-    np.testing.assert_array_equal(np.sort(source.original_rows), np.arange(len(X)))
-    np.testing.assert_array_equal(source.read(slice(0, len(X)), None), X[source.original_rows])
-    assert source.row_number(2) == source.original_rows[2]
-    assert source.dtype == X.dtype.newbyteorder("=")
-    folder = Path(source.parts[0].where)
-    np.testing.assert_array_equal(np.load(folder / "columns.npy"), X[source.original_rows])
-    assert verify(folder) == []
-    assert [path.name for path in Path(source.parts[0].where).parent.iterdir()] == ["x.index"]
-
-
-@pytest.fixture
-def copied(stored):
-    """An array, and its shuffled folder in a file system of fsspec."""
-    files = fsspec.filesystem("memory")
-    files.put(stored[1].parts[0].where, "/bucket/x.index", recursive=True)
-    yield stored[0], open_source("memory://bucket/x.index")
-    files.rm("/bucket", recursive=True)
-
-
-def test_a_folder_behind_a_url_is_read_by_ranges(copied, monkeypatch):
-    X, source = copied
     n, p = X.shape
-    ranges, read = [], source.parts[0].remote.cat_ranges
-
-    def cat_ranges(paths, starts, ends, **options):
-        ranges.extend(zip(starts, ends, strict=True))
-        return read(paths, starts, ends, **options)
-
-    monkeypatch.setattr(source.parts[0].remote, "cat_ranges", cat_ranges)
+    np.testing.assert_array_equal(np.sort(source.original_rows), np.arange(n))
     shuffled = X[source.original_rows]
-    np.testing.assert_array_equal(source.read(slice(2, 9), None), shuffled[2:9])
-    few = np.array([0, p - 1])
-    np.testing.assert_array_equal(source.read(slice(2, n), few), shuffled[2:][:, few])
-    rows = np.sort(np.random.default_rng(0).choice(n, 7, replace=False))
-    np.testing.assert_array_equal(source.read(rows, None), shuffled[rows])
-    if n > 100_000:
-        assert sum(stop - start for start, stop in ranges[: p + 2]) <= (2 * n + 7 * p) * X.itemsize
-    if not np.isnan(X).any():
-        y = np.random.default_rng(0).standard_normal(n)
-        plan = Plan(n, p, ((n // 2, p), (n, 1)))
-        found = screen(source, y, plan, row_order="stored")
-        expected = screen(shuffled, y[source.original_rows], plan, row_order="stored")
-        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
-    assert verify("memory://bucket/x.index") == []
-
-
-def test_blocks_are_those_of_the_array(stored):
-    X, source = stored
-    shuffled, (n, p) = X[source.original_rows], X.shape
+    np.testing.assert_array_equal(source.read(slice(0, n), None), shuffled)
     for _ in range(12):
         low, high = np.sort(rng.integers(0, n + 1, 2))
         columns = np.sort(rng.choice(p, rng.integers(1, min(p, 500) + 1), replace=False))
         np.testing.assert_array_equal(source.read(slice(low, high), columns), shuffled[low:high][:, columns])
         rows = np.sort(rng.choice(n, min(n, 40), replace=False))
         np.testing.assert_array_equal(source.read(rows, columns), shuffled[rows][:, columns])
+    assert source.row_number(2) == source.original_rows[2]
+    assert source.dtype == X.dtype.newbyteorder("=")
+    folder = Path(source.parts[0].where)
+    np.testing.assert_array_equal(np.load(folder / "columns.npy"), shuffled)
+    assert verify(folder) == []
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_a_folder_behind_a_url_is_read_by_ranges(stored, monkeypatch):
+    (X, local), files, url = stored, fsspec.filesystem("memory"), "memory://bucket/x.index"
+    files.put(local.parts[0].where, "/bucket/x.index", recursive=True)
+    source, (n, p), ranges = open_source(url), X.shape, []
+    remote = source.parts[0].remote
+    read = remote.cat_ranges
+
+    def cat_ranges(paths, starts, ends, **options):
+        ranges.extend(zip(starts, ends, strict=True))
+        return read(paths, starts, ends, **options)
+
+    monkeypatch.setattr(remote, "cat_ranges", cat_ranges)
+    shuffled = X[source.original_rows]
+    few, rows = np.array([0, p - 1]), np.sort(rng.choice(n, 7, replace=False))
+    for some, columns in ((slice(2, 9), slice(0, p)), (slice(2, n), few), (rows, slice(0, p))):
+        np.testing.assert_array_equal(source.read(some, columns), shuffled[some][:, columns])
+    if n > 100_000:
+        assert sum(stop - start for start, stop in ranges[: p + 2]) <= (2 * n + 7 * p) * X.itemsize
+    if not np.isnan(X).any():
+        y, plan = rng.standard_normal(n), Plan(n, p, ((n // 2, p), (n, 1)))
+        found = screen(source, y, plan, row_order="stored")
+        expected = screen(shuffled, y[source.original_rows], plan, row_order="stored")
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
+    assert verify(url) == []
+    files.rm("/bucket", recursive=True)
 
 
 def test_the_order_is_uniform_and_comes_from_the_seed(tmp_path):
@@ -118,8 +106,6 @@ def test_the_order_is_uniform_and_comes_from_the_seed(tmp_path):
 
 
 def test_names_target_and_ids_travel_with_the_rows(tmp_path):
-    import pandas as pd
-
     frame = pd.DataFrame(normal(200, 3, "f8"), columns=["a", "b c", "größe"])
     frame.to_csv(tmp_path / "x.csv", index=False)
     path = build_index(tmp_path / "x.csv", tmp_path / "x.index", target="größe", random_state=0)
@@ -151,33 +137,30 @@ def test_outliers_of_another_response_are_read_from_a_store(tmp_path, with_targe
     assert result.parameters["row_order"] == "stored"
 
 
-def test_nothing_is_replaced_without_force(tmp_path):
-    path = build_index(normal(50, 3), tmp_path / "x.index", random_state=0)
-    with pytest.raises(FileExistsError, match="--force"):
-        build_index(normal(50, 3), path)
-    other = normal(60, 3)
-    build_index(other, path, random_state=1, force=True)
-    assert IndexSource(path).shape == (60, 3)
-    (path / "columns.npy").unlink()
-    build_index(other, path, random_state=1, force=True)  # a damaged one too
-
-
-@pytest.mark.parametrize("kind", ["folder", "file", "index with another file", "link"])
-def test_what_a_user_made_is_never_replaced(tmp_path, kind):
+@pytest.mark.parametrize("kind", ["index", "damaged", "folder", "file", "index with another file", "link"])
+def test_only_what_an_earlier_call_wrote_is_replaced_if_that_is_asked_for(tmp_path, kind):
     path = tmp_path / "precious"
     if kind == "file":
         path.write_text("years")
     elif kind == "link":
         path.symlink_to(build_index(normal(50, 3), tmp_path / "x.index"))
-    else:
-        if kind != "folder":
-            build_index(normal(50, 3), path)
+    elif kind != "folder":
+        build_index(normal(50, 3), path)
+    if kind in ("folder", "index with another file"):
         path.mkdir(exist_ok=True)
         (path / "thesis.txt").write_text("years")
+    if kind == "damaged":
+        (path / "columns.npy").unlink()
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(FileExistsError, match="is not replaced"):
-        build_index(normal(60, 3), path, force=True)
+    with pytest.raises(FileExistsError, match="--force"):
+        build_index(normal(60, 3), path)
+    if kind not in ("index", "damaged"):
+        with pytest.raises(FileExistsError, match="is not replaced"):
+            build_index(normal(60, 3), path, force=True)
     assert sorted(tmp_path.rglob("*")) == before
+    if kind in ("index", "damaged"):
+        build_index(normal(60, 3), path, force=True)
+        assert IndexSource(path).shape == (60, 3)
 
 
 class TornError(Exception):
@@ -323,26 +306,6 @@ def test_two_shuffles_at_once_do_not_mix(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_damage_is_found(tmp_path):
-    path = build_index(normal(3000, 20), tmp_path / "x.index", random_state=0)
-    cells = path / "columns.npy"
-    content = cells.read_bytes()
-    cells.write_bytes(content[:200] + b"\x00\x01" + content[202:])
-    IndexSource(path)  # the size is right
-    assert verify(path) == ["columns.npy"]
-    cells.write_bytes(content[:-8])
-    with pytest.raises(ValueError, match=r"damaged: .*columns\.npy has .* bytes instead of"):
-        IndexSource(path)
-    cells.unlink()
-    with pytest.raises(ValueError, match="is missing"):
-        open_source(path)
-    meta = json.loads((path / "meta.json").read_text())
-    meta.pop("seed")
-    (path / "meta.json").write_text(json.dumps(meta))
-    with pytest.raises(ValueError, match="not a valid index"):
-        open_source(path)
-
-
 @pytest.mark.parametrize("force", [False, True])
 def test_a_store_is_never_shuffled_into_its_own_place(tmp_path, monkeypatch, force):
     path = build_index(normal(50, 2), tmp_path / "x.index", random_state=0)
@@ -359,12 +322,8 @@ def test_a_store_is_never_shuffled_into_its_own_place(tmp_path, monkeypatch, for
 
 @pytest.mark.parametrize("labels", [["no", "yes", None], ["", "yes", None], ["", "_", None]], ids=str)
 def test_missing_labels_of_a_target_stay_missing(tmp_path, labels):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     y = np.array(labels, dtype=object)[np.arange(300) % 3]
-    columns = {f"x{j}": normal(300, 1, "f8")[:, 0] for j in range(4)}
-    pq.write_table(pa.table({**columns, "y": pa.array(y, pa.string())}), tmp_path / "x.parquet")
+    pd.DataFrame(normal(300, 4)).add_prefix("x").assign(y=y).to_parquet(tmp_path / "x.parquet")
     path = build_index(tmp_path / "x.parquet", tmp_path / "x.index", target="y", random_state=0)
     np.testing.assert_array_equal(open_file(path, ["y"]).values[0], y)
     source, kept, *_ = open_data(path, target="y")
@@ -375,60 +334,106 @@ def test_missing_labels_of_a_target_stay_missing(tmp_path, labels):
     assert not (tmp_path / "again.index").exists()
 
 
-def contents(path):
-    """Everything that a screening run can take from a store."""
+@pytest.fixture
+def small(tmp_path):
+    """An index with every kind of file."""
+    frame = pd.DataFrame(normal(600, 5), [f"s{k}" for k in range(600)], [f"x{j}" for j in range(5)])
+    frame.assign(y=np.arange(600) % 7).to_parquet(tmp_path / "x.parquet")
+    return build_index(tmp_path / "x.parquet", tmp_path / "x.index", target="y", random_state=1)
+
+
+def read_everything(path):
+    """Everything that a run can take from an index."""
     opened = open_file(path, ["y"])
     source = opened.source
-    everything = opened.values[0], opened.ids, source.names, source.original_rows, source.shape
-    return repr([np.asarray(part).tolist() for part in everything]), source.read(
-        slice(0, source.shape[0]), None
+    assert source.sketch is not None
+    everything = (
+        opened.values[0],
+        opened.ids,
+        source.names,
+        source.original_rows,
+        source.read(slice(0, 600), None),
     )
+    return repr([np.asarray(part).tolist() for part in everything])
 
 
-def write_small_store(folder, cells):
-    import pandas as pd
-
-    frame = pd.DataFrame(cells, columns=[f"x{j}" for j in range(cells.shape[1])])
-    frame.index = [f"s{k}" for k in range(len(cells))]
-    frame["y"] = np.arange(len(cells)) % 7
-    frame.to_parquet(folder / "x.parquet")
-    return build_index(folder / "x.parquet", folder / "x.index", target="y", random_state=1)
-
-
-def test_every_changed_digit_of_the_metadata_is_noticed(tmp_path):
-    path = write_small_store(tmp_path, normal(600, 5))
-    expected, cells = contents(path)
-    file = path / "meta.json"
+def test_every_changed_digit_of_the_metadata_is_noticed(small):
+    expected, file = read_everything(small), small / "meta.json"
     text = file.read_text()
     for k in [k for k, letter in enumerate(text) if letter.isdigit()]:
         file.write_text(text[:k] + str((int(text[k]) + 1) % 10) + text[k + 1 :])
         with pytest.raises(ValueError, match="build it again"):
-            contents(path)
+            open_source(small)
     file.write_text(text)
-    found, found_cells = contents(path)
-    assert found == expected
-    np.testing.assert_array_equal(found_cells, cells)
+    assert read_everything(small) == expected
 
 
-@pytest.mark.parametrize("name", ["target.npy", "names.json", "ids.json", "original_rows.npy"])
-def test_a_changed_vector_is_noticed_when_it_is_read(tmp_path, name):
-    path = write_small_store(tmp_path, normal(300, 5))
-    content = bytearray((path / name).read_bytes())
-    content[-1] ^= 1
-    (path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=rf"damaged: the checksum of {name} is wrong"):
-        contents(path)
+@pytest.mark.parametrize("name", ["columns.npy", "target.npy", "names.json", "ids.json", "original_rows.npy"])
+def test_a_changed_file_is_noticed(small, name):
+    content = (small / name).read_bytes()
+    (small / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    assert verify(small) == [name]
+    if name != "columns.npy":  # of which only the size is checked in a run
+        with pytest.raises(ValueError, match=rf"damaged: the checksum of {name} is wrong"):
+            read_everything(small)
+    (small / name).write_bytes(content[:-8])
+    with pytest.raises(ValueError, match=rf"damaged: .*{name} has .* bytes instead of"):
+        open_source(small)
+    (small / name).unlink()
+    with pytest.raises(ValueError, match="is missing"):
+        open_source(small)
 
 
-@pytest.mark.parametrize("dtype", ["O", "complex64", "V8", "datetime64[ns]", "U4"])
-def test_only_numbers_are_cells(tmp_path, dtype):
-    path = build_index(normal(300, 5), tmp_path / "x.index", random_state=0)
-    record = Folder(path).record
-    np.save(path / "columns.npy", np.zeros((300, 5), dtype))
-    record.files["columns.npy"] = [(path / "columns.npy").stat().st_size, 0]
-    record.write(path)
-    with pytest.raises(ValueError, match="not a valid index"):
-        open_source(path)
+LIES = [
+    ("original_rows.npy", lambda file: np.save(file, np.load(file) // 2), "does not have every row once"),
+    ("original_rows.npy", lambda file: file.write_bytes(file.read_bytes()[:90]), "is not valid"),
+    ("names.json", lambda file: file.write_text(file.read_text().replace('"', "")), "is not valid"),
+    ("names.json", lambda file: file.write_text("[5, 5, 5, 5, 5]"), "a list of texts"),
+    ("bits.npy", lambda file: np.save(file, np.load(file)[:-1]), "has the shape"),
+    ("moments.npy", lambda file: np.save(file, np.load(file).astype("f4")), "has the shape"),
+    ("columns.npy", lambda file: np.save(file, np.load(file)[:-1]), "has the shape"),
+    ("columns.npy", lambda file: file.write_bytes(file.read_bytes().replace(b"(", b"[", 1)), "damaged"),
+    *(
+        (
+            "columns.npy",
+            lambda file, dtype=dtype: np.save(file, np.zeros((600, 5), dtype)),
+            "not a valid index",
+        )
+        for dtype in ("O", "complex64", "V8", "datetime64[ns]", "U4")
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "reason"), LIES)
+def test_files_that_lie_with_right_checksums(small, name, change, reason):
+    folder = Folder(small)
+    record = folder.record
+    change(small / name)
+    record.files[name] = folder.checksum(name)
+    record.write(small)
+    with pytest.raises(ValueError, match=reason):
+        read_everything(small)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        # else an index from elsewhere could make a run read any file or address
+        ({"target": "https://example.com/y.csv", "files": {}}, "no values of its target"),
+        ({"files": {"../secret.npy": [0, 0]}, "target": None}, "impossible names"),
+        ({"shape": (600, -5)}, "its shape is"),
+    ],
+)
+def test_descriptions_that_lie_with_right_checksums(small, changes, reason):
+    dataclasses.replace(Folder(small).record, **changes).write(small)
+    with pytest.raises(ValueError, match=reason):
+        open_source(small)
+
+
+def test_a_folder_of_another_version_is_to_be_written_again(small, monkeypatch):
+    monkeypatch.setattr("banditsis.index.folder.VERSION", 7)
+    with pytest.raises(ValueError, match=r"version 6 of the layout.* build it again"):
+        open_source(small)
 
 
 def test_rows_of_a_part_of_an_array_count_from_its_first(tmp_path):
@@ -439,19 +444,3 @@ def test_rows_of_a_part_of_an_array_count_from_its_first(tmp_path):
     source = open_source(path)
     assert sorted(source.original_rows) == list(range(50))
     np.testing.assert_array_equal(source.read(slice(0, 50), None), X[50:][source.original_rows])
-
-
-def test_a_folder_names_only_its_own_target(tmp_path):
-    """Else a folder from elsewhere could make a run read any file or address."""
-    path = build_index(normal(50, 3), tmp_path / "x.index", random_state=0)
-    record = dataclasses.replace(Folder(path).record, target="https://example.com/y.csv")
-    record.write(path)
-    with pytest.raises(ValueError, match="no values of its target"):
-        open_source(path)
-
-
-def test_a_folder_of_another_version_is_to_be_written_again(tmp_path, monkeypatch):
-    path = build_index(np.eye(50), tmp_path / "x.index", random_state=0)
-    monkeypatch.setattr("banditsis.index.folder.VERSION", 7)
-    with pytest.raises(ValueError, match=r"version 6 of the layout.* build it again"):
-        open_source(path)
