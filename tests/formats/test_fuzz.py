@@ -18,18 +18,7 @@ RUN = fuzz.Run("npy", 7)
 
 
 def test_damaged_files(tmp_path):
-    cases = (
-        "npy",
-        "npz CSR",
-        "parquet",
-        "arrow",
-        "csv.gz",
-        "zarr v3",
-        "hdf5, gzip",
-        "h5ad",
-        "index",
-        "plink",
-    )
+    cases = "npy", "npz CSR", "parquet", "arrow", "csv.gz", "zarr v3", "hdf5, gzip", "h5ad", "index", "plink"
     outcomes = list(fuzz.run_all([fuzz.Run(case, seed) for case in cases for seed in (3, 4)], tmp_path))
     assert [outcome for outcome in outcomes if outcome.kind in fuzz.FAILURES] == []
     assert fuzz.tabulate(outcomes).splitlines()[-1].split()[:2] == ["all", "20"]
@@ -55,11 +44,8 @@ def test_failures_are_noticed_and_the_rest_continues(tmp_path):
     outcomes = list(fuzz.run_all(runs, tmp_path, fail, seconds=0.5))
     kinds = ["crash", "hang", "crash", "only ours reads", "right", "right"]
     assert [outcome.kind for outcome in outcomes] == kinds
-    assert [outcome.error for outcome in outcomes[:3]] == [
-        "SIGSEGV",
-        "not finished after 0.5 seconds",
-        "exit code 3",
-    ]
+    errors = ["SIGSEGV", "not finished after 0.5 seconds", "exit code 3"]
+    assert [outcome.error for outcome in outcomes[:3]] == errors
 
 
 def raising(error):

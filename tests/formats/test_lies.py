@@ -17,7 +17,6 @@ from zarr import codecs
 import files
 from banditsis import open_data, open_source
 from banditsis.formats.checks import MIN_MEMORY
-from banditsis.formats.zarr import _unpack
 
 X = np.random.default_rng(0).standard_normal((300, 12))
 NAMES = [f"x{j}" for j in range(12)]
@@ -157,12 +156,6 @@ def test_frames_and_streams_of_zstd():
         (path / "c/0/0").write_bytes(content)
         with pytest.raises(ValueError, match=r"is not a valid Zarr file"):
             read(path)
-
-
-@pytest.mark.parametrize("n_bytes", [1, 255, 256, 300, 65_791, 65_792, 10**6])
-def test_sizes_in_headers_of_zstd(n_bytes):
-    packed = bytes(numcodecs.Zstd().encode(bytes(n_bytes)))
-    assert len(_unpack("zstd", packed, n_bytes)) == n_bytes
 
 
 def test_text_of_zarr_unpacks_to_a_limit():

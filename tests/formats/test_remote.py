@@ -72,10 +72,15 @@ def test_a_zarr_array_in_a_bucket(stored):
     np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN).selected)
 
 
-def test_a_file_in_a_bucket_is_copied_once(bucket, tmp_path):
+def put(path, bucket):
+    """Copy a file or folder to the bucket, and return its address."""
+    s3fs.S3FileSystem().put(str(path), f"{bucket}/{path.name}", recursive=path.is_dir())
+    return f"{bucket}/{path.name}"
+
+
+def test_a_file_in_a_bucket(bucket, tmp_path):
     np.save(tmp_path / "x.npy", X)
-    s3fs.S3FileSystem().put(str(tmp_path / "x.npy"), f"{bucket}/x.npy")
-    found = screen(open_source(f"{bucket}/x.npy"), Y, PLAN)
+    found = screen(open_source(put(tmp_path / "x.npy", bucket)), Y, PLAN)
     np.testing.assert_array_equal(found.selected, screen(X, Y, PLAN).selected)
 
 
@@ -98,38 +103,38 @@ def test_a_file_behind_http(tmp_path):
     np.testing.assert_array_equal(source.read(slice(0, 400), None), X)
 
 
+def run(*command):
+    """What a command prints."""
+    done = CliRunner().invoke(app, list(map(str, command)))
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
 def test_the_command_line_takes_urls(bucket, stored, tmp_path):
     np.save(tmp_path / "y.npy", Y)
     pd.DataFrame(X, columns=[f"x{j}" for j in range(30)]).assign(y=Y).to_csv(tmp_path / "x.csv", index=False)
-    s3fs.S3FileSystem().put(str(tmp_path / "x.csv"), f"{bucket}/x.csv")
-    best = screen(X, Y, PLAN).selected.tolist()
-    for url, target in ((stored, tmp_path / "y.npy"), (f"{bucket}/x.csv", "y")):
-        command = ["screen", url, "--target", str(target), "--exact", "--keep", "2"]
-        done = CliRunner().invoke(app, [*command, "--json"])
-        assert done.exit_code == 0, done.stderr
-        assert [feature["index"] for feature in json.loads(done.stdout)["features"]] == best
-        assert CliRunner().invoke(app, command).stdout.startswith(f"{url}: 400 rows, ")
-        described = json.loads(CliRunner().invoke(app, ["info", url, "--json"]).stdout)
+    best, table = screen(X, Y, PLAN).selected.tolist(), put(tmp_path / "x.csv", bucket)
+    for url, target in ((stored, tmp_path / "y.npy"), (table, "y")):
+        command = "screen", url, "--target", target, "--exact", "--keep", "2"
+        assert [feature["index"] for feature in json.loads(run(*command, "--json"))["features"]] == best
+        assert run(*command).startswith(f"{url}: 400 rows, ")
+        described = json.loads(run("info", url, "--json"))
         assert (described["path"], described["n_rows"]) == (url, 400)
-    store = tmp_path / "x.index"
-    done = CliRunner().invoke(
-        app, ["index", f"{bucket}/x.csv", "--out", str(store), "--target", "y", "--quiet"]
-    )
-    assert done.exit_code == 0, done.stderr
-    assert open_source(store).shape == (400, 30)
+    run("index", table, "--out", tmp_path / "x.index", "--target", "y", "--quiet")
+    assert open_source(tmp_path / "x.index").shape == (400, 30)
     done = CliRunner().invoke(app, ["screen", f"{bucket}/none.csv", "--target", "y"])
     assert f"error: {bucket}/none.csv does not exist or is not readable: check the URL." in done.stderr
 
 
 def test_copies_of_unreadable_files_are_removed(bucket, tmp_path, monkeypatch):
     (tmp_path / "bad.csv").write_text("a,b\n1\n")
-    s3fs.S3FileSystem().put(str(tmp_path / "bad.csv"), f"{bucket}/bad.csv")
+    url = put(tmp_path / "bad.csv", bucket)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     with pytest.raises(ValueError, match=r"^s3://data/bad\.csv has 1 values in line 2"):
-        open_source(f"{bucket}/bad.csv")
+        open_source(url)
     with pytest.raises(ValueError, match=r"^s3://data/bad\.csv has 1 values in line 2"):
-        open_data(X, target=f"{bucket}/bad.csv:a")
+        open_data(X, target=f"{url}:a")
     assert not list((tmp_path / "temporary").iterdir())
 
 
@@ -137,34 +142,24 @@ def test_copies_of_unreadable_files_are_removed(bucket, tmp_path, monkeypatch):
 def test_anndata_in_a_bucket(bucket, inner):
     path = files.write_anndata_zarr(X, [f"g{j}" for j in range(30)], "csr_matrix")
     zarr.open_group(str(path)).create_array("layers/counts", data=X + 1)
-    s3fs.S3FileSystem().put(str(path), "data/cells.zarr", recursive=True)
-    source, age, *_ = open_data(f"{bucket}/cells.zarr{inner}", target="age")
+    source, age, *_ = open_data(f"{put(path, bucket)}{inner}", target="age")
     np.testing.assert_array_equal(source.read(slice(0, 400), None), X + bool(inner))
     np.testing.assert_array_equal(age, np.arange(400))
     assert source.names[29] == "g29"
 
 
 def test_targets_and_covariates_in_a_bucket(bucket, tmp_path):
-    remote = s3fs.S3FileSystem()
     pd.DataFrame({"id": range(400), "y": Y, "age": X[:, 3]}).to_csv(tmp_path / "y.csv.gz", index=False)
     pd.DataFrame(X).assign(id=range(400))[::-1].to_parquet(tmp_path / "x.parquet", index=False)
-    for name in ("y.csv.gz", "x.parquet"):
-        remote.put(str(tmp_path / name), f"{bucket}/{name}")
-    source, y, *_ = open_data(f"{bucket}/x.parquet", target=f"{bucket}/y.csv.gz:y")
+    side, data = (put(tmp_path / name, bucket) for name in ("y.csv.gz", "x.parquet"))
+    source, y, *_ = open_data(data, target=f"{side}:y")
     np.testing.assert_array_equal(y, Y[::-1])
     np.testing.assert_array_equal(source.read(slice(0, 400), None), X[::-1])
-    command = ["screen", f"{bucket}/x.parquet", "--target", f"{bucket}/y.csv.gz:y", "--exact", "--keep", "2"]
-    done = CliRunner().invoke(app, [*command, "--na", "-9"])
-    assert done.exit_code == 0, done.stderr
-    assert f"Note: {bucket}/y.csv.gz was joined on sample ids." in done.stdout
-    done = CliRunner().invoke(app, [*command, "--covariates", f"{bucket}/y.csv.gz:age", "--json"])
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["features"][0]["name"] == "8"
-    store = tmp_path / "x.index"
-    done = CliRunner().invoke(
-        app, ["index", command[1], "--out", str(store), "--target", command[3], "--quiet"]
-    )
-    assert done.exit_code == 0, done.stderr
+    command = "screen", data, "--target", f"{side}:y", "--exact", "--keep", "2"
+    assert f"Note: {side} was joined on sample ids." in run(*command, "--na", "-9")
+    found = json.loads(run(*command, "--covariates", f"{side}:age", "--json"))
+    assert found["features"][0]["name"] == "8"
+    run("index", data, "--out", tmp_path / "x.index", "--target", f"{side}:y", "--quiet")
     with pytest.raises(FileNotFoundError, match=r"s3://data/none\.csv does not exist or is not readable"):
         open_data(X, target=f"{bucket}/none.csv:y")
 
@@ -172,22 +167,16 @@ def test_targets_and_covariates_in_a_bucket(bucket, tmp_path):
 def test_a_part_of_a_file_in_a_bucket(bucket, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["a"], file["b"] = X, -X
-    s3fs.S3FileSystem().put(str(tmp_path / "x.h5"), f"{bucket}/x.h5")
-    np.testing.assert_array_equal(open_source(f"{bucket}/x.h5:/b").read(slice(0, 400), None), -X)
-    described = json.loads(CliRunner().invoke(app, ["info", f"{bucket}/x.h5:/b", "--json"]).stdout)
-    assert described["format"] == "hdf5"
+    url = put(tmp_path / "x.h5", bucket)
+    np.testing.assert_array_equal(open_source(f"{url}:/b").read(slice(0, 400), None), -X)
+    assert json.loads(run("info", f"{url}:/b", "--json"))["format"] == "hdf5"
 
 
 def test_an_index_in_a_bucket(bucket, tmp_path):
-    local = build_index(X, tmp_path / "s.index", random_state=0)
-    s3fs.S3FileSystem().put(str(local), f"{bucket}/s.index", recursive=True)
-    source = open_source(f"{bucket}/s.index")
-    np.testing.assert_array_equal(source.read(slice(0, 400), None), X[source.original_rows])
-    few = np.array([0, 1])
+    url = put(build_index(X, tmp_path / "s.index", random_state=0), bucket)
+    source, few = open_source(url), np.array([0, 1])
     np.testing.assert_array_equal(source.read(slice(5, 300), few), X[source.original_rows[5:300]][:, few])
-    done = CliRunner().invoke(app, ["info", f"{bucket}/s.index", "--verify"])
-    assert done.exit_code == 0, done.stderr
-    assert "(verified)" in done.stdout
+    assert "(verified)" in run("info", url, "--verify")
 
 
 def test_names_outside_of_a_folder_raise(bucket):
