@@ -239,7 +239,7 @@ BUDGET = {
     "core": 1135,
     "engine": 2488,
     "formats": 2872,
-    "index": 1140,
+    "index": 1138,
     "kernels": 2156,
     "plans": 1513,
     "results": 1344,
