@@ -10,7 +10,6 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
 from banditsis import SIS, BanditSIS, Plan, ScreeningResults, screen
-from banditsis.results import is_exact
 from banditsis.results.sentences import describe_answer
 
 N, P, SIGNALS = 2000, 5000, 10
@@ -93,7 +92,7 @@ def test_selection_by_error_rate_finds_what_exact_screening_finds(shape):
 
 
 def test_a_budget_limits_what_can_be_discovered():
-    """The result says how many features were tested; if all rows are read after all, all of them are."""
+    """The result says how many features were tested, unless all of them were."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20_000, 200))
     y = 0.05 * X.sum(axis=1) + rng.standard_normal(20_000)
@@ -101,10 +100,9 @@ def test_a_budget_limits_what_can_be_discovered():
     sentence = "100 of 200 features were tested; those dropped before cannot be discovered."
     assert describe_answer(few).endswith(sentence)
     assert sentence in str(few).replace("\n  ", " ")
-    slow = BanditSIS(fdr=0.05, budget=0.9, random_state=0).fit(X, y).result_
-    assert is_exact(slow)
-    assert len(slow.selected) == len(SIS(fdr=0.05).fit(X, y).result_.selected) > 100
-    assert "tested" not in describe_answer(slow)
+    every = SIS(fdr=0.05).fit(X, y).result_
+    assert len(every.selected) > 100
+    assert "tested" not in describe_answer(every)
 
 
 def test_one_criterion_for_selected_and_for_marked_features():

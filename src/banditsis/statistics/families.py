@@ -14,7 +14,7 @@ from banditsis.core.validation import distinct_values
 from banditsis.statistics.base import RowSizes, check_classes, describe_response
 from banditsis.statistics.covariates import CovariateError, Covariates, whiten
 from banditsis.statistics.linear import L, LinearStatistic, map_rows, target_moments, weigh
-from banditsis.statistics.moments import Layout, Moments, common
+from banditsis.statistics.moments import Moments, common
 from banditsis.statistics.null_distributions import NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import ScoreParts, describe_few_events, log_pvalue
 
@@ -104,11 +104,6 @@ class Anova(LinearStatistic):
     def n_classes(self) -> int:
         """Number of classes of the first response, which is scored."""
         return len(self.labels[0])
-
-    @property
-    def layout(self) -> Layout:
-        found = super().layout
-        return found._replace(n_targets=self.n_classes - 1) if self.one_hot else found
 
     def codes(self, rows: Rows) -> Array:
         """Class of each row in the first response, as a number."""

@@ -87,7 +87,7 @@ class LinearStatistic(Statistic):
         """Where each sum is."""
         weighted = self.has_variances or self.sample_weight is not None
         resolution = 0.0 if self.covariates is None else self.covariates.resolution
-        n_targets = self.n_responses if self.shares_pass else 1
+        n_targets = self.n_responses if self.shares_pass else len(self.labels[0]) - 1 if self.one_hot else 1
         return Layout(1 + self.rank, n_targets, weighted, self.pairwise, self.evidence, resolution)
 
     def targets_of(self, response: int) -> slice:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -61,6 +61,7 @@ class Weights:
     #: number of columns of ``presence``; 0 for complete data
     n_presence: int = 0
     fourth: bool = False
+    _padded: dict[tuple[np.dtype, int, bool], Array] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -79,8 +80,10 @@ class Weights:
             assert linear is not None
             return Weights.of(linear, v, presence, self.fourth)
         if isinstance(positions, slice):
-            return replace(self, rows=take(self.rows, positions.start, positions.stop))
-        return replace(self, rows=as_indices(self.rows)[positions])
+            rows = take(self.rows, positions.start, positions.stop)
+        else:
+            rows = as_indices(self.rows)[positions]
+        return Weights(rows, self.compute, self.n_linear, self.weighted, self.n_presence, self.fourth)
 
     @property
     def computed(self) -> Weights:
@@ -125,50 +128,33 @@ class Weights:
             self._padded[key] = columns if along_rows else columns.T
         return self._padded[key]
 
-    @cached_property
-    def _padded(self) -> dict[tuple[np.dtype, int, bool], Array]:
-        return {}
 
-
-class Layout(NamedTuple):
+class Layout:
     """The lines of the sums.
 
     They are ``Σz·a`` for each column of the design, ``Σz·b`` for each target and ``Σz²``, all weighted; with
     pairwise deletion the sums of :meth:`presence` over the rows in which a feature is present; and Σz⁴ if it
-    is asked for.
+    is asked for (``fourth``). A feature whose residual variance given the design is a smaller share than the
+    ``resolution`` depends on the design alone.
     """
 
-    #: columns of the design, and targets
-    n_design: int
-    n_targets: int
-    #: whether rows have weights
-    weighted: bool = False
-    pairwise: bool = False
-    #: whether Σz⁴ is asked for
-    fourth: bool = False
-    #: a feature whose residual variance given the design is a smaller share depends on it alone
-    resolution: float = 0.0
-
-    @property
-    def squares(self) -> int:
-        """Line of Σz²."""
-        return self.n_design + self.n_targets
-
-    @property
-    def n_rows(self) -> int:
-        """Line of the number of rows in which a feature is present, the first of :meth:`presence`."""
-        return self.squares + 1
-
-    @property
-    def n_presence(self) -> int:
-        """Number of lines of :meth:`presence`."""
-        n_pairs = self.n_design * (self.n_design + 1) // 2
-        return self.weighted + n_pairs + (self.n_design + 1) * self.n_targets
-
-    @property
-    def n_lines(self) -> int:
-        """Number of lines."""
-        return self.n_rows + self.n_presence * self.pairwise + self.fourth
+    def __init__(
+        self,
+        n_design: int,
+        n_targets: int,
+        weighted: bool = False,
+        pairwise: bool = False,
+        fourth: bool = False,
+        resolution: float = 0.0,
+    ) -> None:
+        self.n_design, self.n_targets, self.weighted = n_design, n_targets, weighted
+        self.pairwise, self.fourth, self.resolution = pairwise, fourth, resolution
+        #: line of Σz², and of the number of rows in which a feature is present, the first of presence
+        self.squares = n_design + n_targets
+        self.n_rows = self.squares + 1
+        #: number of lines of presence, and of all lines
+        self.n_presence = weighted + n_design * (n_design + 1) // 2 + (n_design + 1) * n_targets
+        self.n_lines = self.n_rows + self.n_presence * pairwise + fourth
 
     def present(self, sums: Floats, columns: Indices | slice) -> Floats | None:
         """Number of rows in which some features are present, or None if no cell can be missing."""
@@ -241,7 +227,7 @@ class Moments(NamedTuple):
         pairs = self.targets[triangle(len(self.targets))]
         pivots = eliminate(pairs, SMALLEST_RESIDUAL * self.target_squares)
         found = residuals(pairs, pivots, self.products)
-        return np.sum(found * (found / pivots), axis=0), rank(pivots)
+        return np.sum(found * (found / pivots), axis=0), np.isfinite(pivots).sum(axis=0, dtype=float)
 
 
 class Gram:
@@ -296,7 +282,7 @@ class Gram:
             n_read=self.n_read,
             means=self.total[1][0, targets] / self.total[0][0],
             n_rows=pick(n_rows, columns),
-            rank=rank(pivots),
+            rank=np.isfinite(pivots).sum(axis=0, dtype=float),
             weight=pick(pairs[0], columns),
             target_sums=crossed[0],
             target_squares=own,
@@ -344,11 +330,6 @@ def residuals(pairs: Floats, pivots: Floats, products: Floats) -> Floats:
         for i in range(1, len(row)):
             left[k + i] -= row[i] / pivots[k] * left[k]
     return left
-
-
-def rank(pivots: Floats) -> Floats:
-    """Number of variables that are not ignored."""
-    return np.asarray(np.isfinite(pivots).sum(axis=0, dtype=float))
 
 
 def triangle_rows(pairs: Floats) -> list[Floats]:
