@@ -245,7 +245,7 @@ BUDGET = {
     "results": 1344,
     "show": 1261,
     "sources": 2705,
-    "statistics": 3317,
+    "statistics": 3293,
 }
 
 
