@@ -240,11 +240,11 @@ BUDGET = {
     "engine": 2488,
     "formats": 2872,
     "index": 1138,
-    "kernels": 2156,
+    "kernels": 2146,
     "plans": 1513,
     "results": 1344,
     "show": 1261,
-    "sources": 2705,
+    "sources": 2642,
     "statistics": 3293,
 }
 

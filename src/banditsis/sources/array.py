@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,21 +23,21 @@ from banditsis.core.arrays import (
     spread,
     take,
 )
-from banditsis.core.parallel import map_in_threads
+from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.core.validation import NUMBERS
 from banditsis.sources.base import (
     COLUMNS_AT_ONCE,
     PILOT_ROWS,
+    SAFE_EXPONENTS,
     Calibration,
     Source,
     SumContext,
     Tile,
     add_tiles,
     calibrate,
-    safe_reach,
     summing_dtype,
 )
-from banditsis.sources.products import Strips, add_products, fits_kernels, flatten
+from banditsis.sources.products import FlatArray, Strips, add_products, fits_kernels, flatten
 from banditsis.statistics.moments import Weights
 
 CACHE_LINE = 64  # bytes
@@ -51,14 +51,6 @@ MIN_STRIP, MAX_STRIP = 512, 8192  # columns of a tile that is packed, and of one
 MAX_PIECES = 32  # into which a small job is cut
 # Of a tile that is read in place by column: the weights of its rows stay in the cache.
 ROWS_BY_COLUMN, COLUMNS_BY_COLUMN = 1 << 16, 256
-
-
-class ColumnStrip(NamedTuple):
-    """The columns of a tile, where they belong in the result, and which of them do; None for all."""
-
-    columns: Indices | slice
-    place: slice
-    picked: Indices | None
 
 
 class ArraySource(Source):
@@ -119,7 +111,8 @@ class ArraySource(Source):
         cells = self._find_strips(pilot, slice(0, p)) if self.by_row and p >= COLUMNS_AT_ONCE else None
         if cells is None or cells.offsets.size:
             return calibrate(self, rows, pilot, self._summing_dtype)
-        shift, limits = np.empty(p, self.dtype), safe_reach(self.dtype.itemsize)
+        smallest, largest = SAFE_EXPONENTS[self.dtype.itemsize]
+        shift, limits = np.empty(p, self.dtype), (2.0 ** (smallest - 1), 2.0**largest)
 
         def find_shifts(start: int) -> bool:
             buffer, here = np.empty((2, COLUMNS_AT_ONCE), self.dtype), shift[start : start + COLUMNS_AT_ONCE]
@@ -139,9 +132,7 @@ class ArraySource(Source):
         whole = columns is None or self._is_faster_whole(n, out)
         p = self.shape[1] if columns is None or whole else len(columns)
         height, width = self._tile_shape(rows, p, whole, weights)
-        strips = self._column_strips(columns, whole, width)
-        if weights.is_plain:
-            weights = self._plain_weights(n, weights)
+        strips = list(self._column_strips(columns, whole, width))
 
         def tiles() -> Iterator[Tile]:
             for i in range(0, n, height):
@@ -150,8 +141,9 @@ class ArraySource(Source):
                 begin, end = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, part.stop)
                 inner = np.clip(edges[begin : end + 1] - i, 0, part.stop - i)
                 shared = take(rows, i, part.stop), inner, weights.part(part), calibration
-                for strip in strips:
-                    yield Tile(part.stop - i, out[begin:end], strip.place, partial(self._add, strip, *shared))
+                for some, place, picked in strips:
+                    add = partial(self._add, some, picked, *shared)
+                    yield Tile(part.stop - i, out[begin:end], place, add)
 
         add_tiles(
             tiles(),
@@ -161,9 +153,16 @@ class ArraySource(Source):
             max_threads=1 + n * p // (CELLS_IN_PLACE if whole else CELLS_PACKED),
         )
 
+    def add_all(self, weights: Weights, calibration: Calibration, out: Floats) -> None:
+        """Add the sums of all cells to ``out``, lines × columns, in this thread."""
+        n = self.shape[0]
+        context = SumContext(calibration, out[None], Workers(1))
+        self.add_sums(slice(0, n), np.array([0, n]), None, weights.computed, context)
+
     def _add(
         self,
-        strip: ColumnStrip,
+        columns: Indices | slice,
+        picked: Indices | None,
         rows: Rows,
         edges: Indices,
         weights: Weights,
@@ -171,21 +170,20 @@ class ArraySource(Source):
         out: Floats,
         start: int,
     ) -> None:
-        """Add the sums of a tile to the columns of ``out`` from ``start`` on."""
-        here, block = calibration.take(strip.columns), None
+        """Add the sums of a tile, or of columns picked from it, to columns of ``out`` from ``start`` on."""
+        here, block = calibration.take(columns), None
         unscaled = calibration.is_unscaled or here.is_unscaled
-        cells = self._find_strips(rows, strip.columns) if unscaled and fits_kernels(weights) else None
+        cells = self._find_strips(rows, columns) if unscaled and fits_kernels(weights) else None
         if cells is None or (cells.offsets.size and not weights.is_plain):
-            block = self._copy(rows, strip.columns, here)
-            cells = self._strips_of(block)
+            cells, block = self._copy(rows, columns, here)
         given = cells, block, here.shift, weights.computed, edges
-        if weights.is_plain and strip.picked is None and out.flags.c_contiguous:
+        if weights.is_plain and picked is None and out.flags.c_contiguous:
             add_products(*given, out, start)
             return
         part = np.zeros((*out.shape[:2], len(here.shift)))  # kernels are compiled for contiguous results only
         add_products(*given, part)
-        picked = part if strip.picked is None else part[..., strip.picked]
-        out[..., start : start + picked.shape[-1]] += picked
+        chosen = part if picked is None else part[..., picked]
+        out[..., start : start + chosen.shape[-1]] += chosen
 
     def _find_strips(self, rows: Rows, columns: Indices | slice) -> Strips | None:
         """Where some cells are in memory; None if kernels cannot read them there."""
@@ -199,40 +197,20 @@ class ArraySource(Source):
             return Strips(memory, stride[0] * as_indices(across) + along.start, self.by_row)
         return Strips(memory, stride[0] * as_indices(across), self.by_row, stride[1] * as_indices(along))
 
-    def _strips_of(self, block: Array) -> Strips:
-        """The strips of a block, which are contiguous."""
-        flat = flatten(block)
-        assert flat is not None
-        n_strips, step = (len(block), flat.stride[0]) if self.by_row else (block.shape[1], flat.stride[1])
-        return Strips(flat.memory, step * np.arange(n_strips), self.by_row)
-
-    def _copy(self, rows: Rows, columns: Indices | slice, calibration: Calibration) -> Array:
-        """Cells in the dtype of partial sums, scaled, in contiguous strips."""
+    def _copy(self, rows: Rows, columns: Indices | slice, calibration: Calibration) -> tuple[Strips, Array]:
+        """Cells in the dtype of partial sums, scaled, in contiguous strips; copied only if needed."""
         block = self.read(rows, columns)
-        contiguous = block.strides[1 if self.by_row else 0] == block.itemsize
-        if block.dtype != self._summing_dtype or not contiguous or flatten(block) is None:
-            block = self._convert(block)
-        return block if calibration.is_unscaled else block * calibration.scale
-
-    def _convert(self, block: Array) -> Array:
-        """A contiguous copy of a block in the dtype of partial sums."""
-        if block.dtype == np.float16:
-            halves = block.view(np.uint16) if self.by_row else block.view(np.uint16).T
-            flat = flatten(halves if halves.strides[1] == 2 else np.ascontiguousarray(halves))
-            if flat is not None:
-                tile = np.empty(halves.shape, np.float32)
-                kernels.cells.convert_half(flat.memory, flat.stride[0] * np.arange(len(tile)), tile)
-                return tile if self.by_row else tile.T
-        return np.array(block, dtype=self._summing_dtype, order="C" if self.by_row else "F")
-
-    def _plain_weights(self, n_rows: int, weights: Weights) -> Weights:
-        """The only weights of some rows in the dtype of the data, computed by all threads."""
-        parts = map_in_threads(
-            lambda part: weights.part(part).linear.astype(self._summing_dtype),
-            chunks(slice(0, n_rows), ROWS_BY_COLUMN),
-            4,
-        )
-        return Weights.of(parts[0] if len(parts) == 1 else np.concatenate(parts), fourth=weights.fourth)
+        lines = block if self.by_row else block.T
+        if lines.dtype == np.float16:  # NumPy takes 20 times as long
+            _, halves = _make_contiguous(lines, lines.dtype)
+            lines = np.empty(lines.shape, np.float32)
+            starts = halves.stride[0] * np.arange(len(lines))
+            kernels.cells.convert_half(halves.memory.view(np.uint16), starts, lines)
+        if not calibration.is_unscaled:
+            lines = lines * (calibration.scale if self.by_row else calibration.scale[:, None])
+        lines, flat = _make_contiguous(lines, self._summing_dtype)
+        cells = Strips(flat.memory, flat.stride[0] * np.arange(len(lines)), self.by_row)
+        return cells, lines if self.by_row else lines.T
 
     def _is_faster_whole(self, n_rows: int, out: Floats) -> bool:
         """Whether reading whole rows is faster than packing some of their cells."""
@@ -240,25 +218,26 @@ class ArraySource(Source):
         cost = 1 + ROWS_OF_SUM * n_groups * n_lines / max(n_rows, 1)  # of a cell
         return n_lines <= 8 and self.by_row and n_columns * MAX_SPARSITY >= self.shape[1] * cost
 
-    def _column_strips(self, columns: Columns, whole: bool, width: int) -> list[ColumnStrip]:
-        everything = slice(0, self.shape[1])
-        if columns is None or not whole:
-            pieces = list(chunks(everything if columns is None else columns, width))
-            ends = np.cumsum([0, *map(count_rows, pieces)]).tolist()
-            return [ColumnStrip(piece, slice(*ends[k : k + 2]), None) for k, piece in enumerate(pieces)]
-        strips = []
-        for piece in chunks(everything, width):
-            start, stop = np.searchsorted(columns, [piece.start, piece.stop]).tolist()
+    def _column_strips(
+        self, columns: Columns, whole: bool, width: int
+    ) -> Iterator[tuple[Indices | slice, slice, Indices | None]]:
+        """The columns of tiles side by side, where they belong in the result, and which do; None for all."""
+        stop = 0
+        for piece in chunks(slice(0, self.shape[1]) if columns is None or whole else columns, width):
+            start, picked = stop, None
+            stop += count_rows(piece)
+            if columns is not None and whole:
+                stop = int(np.searchsorted(columns, piece.stop))
+                picked = columns[start:stop] - piece.start
             if start < stop:
-                strips.append(ColumnStrip(piece, slice(start, stop), columns[start:stop] - piece.start))
-        return strips
+                yield piece, slice(start, stop), picked
 
     def _tile_shape(self, rows: Rows, p: int, whole: bool, weights: Weights) -> tuple[int, int]:
         """Rows and columns of a tile, whatever the number of threads: fit for the cache, worth a thread."""
-        n, cells = count_rows(rows), self._find_strips(take(rows, 0, 1), slice(0, 1))
+        n = count_rows(rows)
         if not fits_kernels(weights):  # tall tiles, because the products of each have to be added up
             return 8192, 2048 if n > 8192 else 1024
-        in_place = whole and cells is not None and cells.offsets.size == 0
+        in_place = whole and self._flat is not None and self._flat.stride[1 if self.by_row else 0] == 1
         if not self.by_row:
             if in_place and isinstance(rows, slice):
                 return ROWS_BY_COLUMN, COLUMNS_BY_COLUMN
@@ -330,6 +309,16 @@ def _from_objects(array: Array) -> Array:
                 "encode it first (argument must be a string or a number)."
             )
     return array.astype(np.float64)
+
+
+def _make_contiguous(lines: Array, dtype: np.dtype) -> tuple[Array, FlatArray]:
+    """Lines of some dtype, each contiguous in memory, copied only if they are not, and their memory."""
+    flat = flatten(lines)
+    if flat is None or flat.stride[1] != 1 or lines.dtype != dtype:
+        lines = np.array(lines, dtype, order="C")
+        flat = flatten(lines)
+    assert flat is not None
+    return lines, flat
 
 
 def _round_up(value: float, multiple: int) -> int:

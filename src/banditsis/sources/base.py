@@ -248,12 +248,6 @@ MAX_SEARCHED_ROWS, SEARCHED_AT_ONCE = 1 << 15, 4096
 SAFE_EXPONENTS = {4: (-40, 40), 8: (-400, 200)}
 
 
-def safe_reach(itemsize: int) -> tuple[float, float]:
-    """The smallest reach of values about their mean that is safe, and the smallest too large one."""
-    smallest, largest = SAFE_EXPONENTS[itemsize]
-    return 2.0 ** (smallest - 1), 2.0**largest
-
-
 def is_unsafe(exponent: Indices, itemsize: int) -> Array:
     """Which binary exponents are too small or too large for sums."""
     smallest, largest = SAFE_EXPONENTS[itemsize]

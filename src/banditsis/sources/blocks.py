@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, count_rows, split_at, take
-from banditsis.core.parallel import Workers
+from banditsis.core.arrays import Columns, Floats, Indices, Rows, count_rows, split_at, take
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import (
     Calibration,
@@ -97,16 +96,10 @@ class BlockSource(Source):
         start: int,
     ) -> None:
         """Read a tile and add its sums to the columns of ``out`` from ``start`` on."""
-        block, rest = self._read_tile(rows, columns, calibration)
-        tile, edges = ArraySource(block), np.array([0, len(block)])
-        context = SumContext(rest, out[..., start : start + block.shape[1]], Workers(1))
-        tile.add_sums(slice(0, len(block)), edges, None, weights.computed, context)
-
-    def _read_tile(
-        self, rows: Rows, columns: Indices | slice, calibration: Calibration
-    ) -> tuple[Array, Calibration]:
-        """Cells of a tile, and the calibration that is still to be applied to them."""
-        return self.read(rows, columns), calibration
+        block, dtype = self.read(rows, columns), calibration.shift.dtype
+        if dtype != summing_dtype(block.dtype):
+            block = block.astype(dtype)  # kernels need cells and shifts of one dtype
+        ArraySource(block).add_all(weights, calibration, out[0, :, start : start + block.shape[1]])
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)

@@ -10,7 +10,7 @@ import numpy as np
 
 from banditsis import kernels
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, chunks, count_rows, take
-from banditsis.core.parallel import Workers, map_in_threads
+from banditsis.core.parallel import map_in_threads
 from banditsis.core.validation import is_on_gpu, to_memory
 from banditsis.sources.array import ArraySource, check_matrix
 from banditsis.sources.base import Calibration, SumContext, pilot_rows, split_groups, summing_dtype
@@ -127,14 +127,14 @@ class Interactions(BlockSource):
         limit = max(1, MAX_BASE_CELLS // (len(used) + 1))
         height = min(limit, max(MIN_ROWS, BASE_CELLS // (len(used) + 1)))
         for g, group in split_groups(edges):
-            out, stop = context.out[g : g + 1], group.start
+            out, stop = context.out[g], group.start
             for run in cut(take(rows, stop, group.stop), height, min(limit, self.chunk[0])):
                 start, stop = stop, stop + count_rows(run)
                 lines, part = self._read_lines(run, used), weights.part(slice(start, stop)).computed
                 add = partial(self._add_products, lines, places, features, part, context.calibration, out)
                 width = max(1, TILE_CELLS // lines.shape[1])
-                context.workers.run_in_order(chunks(slice(0, out.shape[2]), width), add)
-                context.tick(lines.shape[1] * out.shape[2])
+                context.workers.run_in_order(chunks(slice(0, out.shape[1]), width), add)
+                context.tick(lines.shape[1] * out.shape[1])
 
     def _add_products(
         self,
@@ -147,10 +147,9 @@ class Interactions(BlockSource):
         some: slice,
     ) -> None:
         """Add the sums of the features at some positions to their columns of ``out``."""
-        chosen, n = take(features, some.start, some.stop), lines.shape[1]
+        chosen = take(features, some.start, some.stop)
         tile = ArraySource(_multiply(lines, *places[self.pairs.factors(as_indices(chosen))]).T)
-        context = SumContext(calibration.take(chosen), out[..., some], Workers(1))
-        tile.add_sums(slice(0, n), np.array([0, n]), None, weights, context)
+        tile.add_all(weights, calibration.take(chosen), out[:, some])
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         """Bytes of the products, which are formed at the same speed wherever their rows are."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows, spread
-from banditsis.sources.array import ArraySource, ColumnStrip
+from banditsis.sources.array import ArraySource
 from banditsis.sources.base import PILOT_ROWS, Calibration
 from banditsis.sources.blocks import chunk_bytes
 
@@ -47,9 +47,9 @@ class MappedSource(ArraySource):
         self._prepare(spread(rows, PILOT_ROWS), slice(0, self.shape[1]))
         return super().calibrate(rows)
 
-    def _add(self, strip: ColumnStrip, rows: Rows, *args: Any) -> None:
-        self._prepare(rows, strip.columns)
-        super()._add(strip, rows, *args)
+    def _add(self, columns: Indices | slice, picked: Indices | None, rows: Rows, *given: Any) -> None:
+        self._prepare(rows, columns)
+        super()._add(columns, picked, rows, *given)
 
     def _prepare(self, rows: Rows, columns: Indices | slice) -> None:
         """Check the size of the file and request scattered cells at once: 10 times as fast as one by one."""

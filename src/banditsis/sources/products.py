@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,14 +64,9 @@ class Strips(NamedTuple):
 
 def fits_kernels(weights: Weights) -> bool:
     """Whether kernels can add these sums and are faster than matrix products."""
-    if weights.n_presence:
-        return _is_plain_pairwise(weights)
+    if weights.n_presence:  # only for one target without covariates and weights
+        return not weights.weighted and weights.n_linear == 1 and weights.n_presence == 3
     return weights.n_linear <= MAX_KERNEL_WEIGHTS
-
-
-def _is_plain_pairwise(weights: Weights) -> bool:
-    """Whether the sums are those of one target without covariates and weights, by pairwise deletion."""
-    return not weights.weighted and weights.n_linear == 1 and weights.n_presence == 3
 
 
 def add_products(
@@ -91,23 +86,11 @@ def add_products(
     if weights.is_plain:
         _add_moments(strips, shift, weights, edges, out, place)
         return
+    by_product = _add_present if weights.n_presence else _add_matrix_products
+    add = _add_by_kernels if fits_kernels(weights) else by_product
     for g, group in split_groups(edges):
         cells = None if block is None else block[group]
-        _add_group(strips.take_rows(group), cells, shift, weights.part(group), out[g])
-
-
-def _add_group(strips: Strips, block: Array | None, shift: Array, weights: Weights, out: Floats) -> None:
-    """Add the sums of some rows to ``out``, lines × columns."""
-    if weights.is_plain:
-        _add_moments(strips, shift, weights, np.array([0, len(weights.linear)]), out[None])
-    elif _is_plain_pairwise(weights):
-        _add_plain_pairwise(strips, shift, weights, out)
-    elif fits_kernels(weights):
-        _add_several(strips, shift, weights, out)
-    else:
-        assert block is not None
-        add = _add_present if weights.n_presence else _add_matrix_products
-        add(strips, block, shift, weights, out)
+        add(strips.take_rows(group), cells, shift, weights.part(group), out[g])
 
 
 def _add_moments(
@@ -115,7 +98,8 @@ def _add_moments(
 ) -> None:
     """Add the sums of groups of rows for a single weight of each row, in the dtype of the data."""
     memory, starts, along_rows, offsets = strips
-    fourth, y = out if weights.fourth else None, _first_weights(weights, shift)
+    fourth = out if weights.fourth else None
+    y = np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
     # Cells with offsets are copied to a buffer that stays in the cache, a few strips at a time.
     buffer = np.empty((24 if along_rows else 4, offsets.size), memory.dtype)
     buffer_starts = np.arange(len(buffer)) * offsets.size
@@ -127,49 +111,33 @@ def _add_moments(
         kernels.column_moments.moments(cells, (buffer, buffer_starts), *sums)
 
 
-def _first_weights(weights: Weights, shift: Array) -> Array:
-    return np.ascontiguousarray(weights.linear[:, 0], dtype=shift.dtype)
-
-
-def _add_plain_pairwise(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
-    """Add the sums of a tile over its present cells in one pass."""
-    assert weights.presence is not None
-    presence = np.ascontiguousarray(weights.presence.T, dtype=shift.dtype)
-    memory, starts, along_rows, _ = strips
-    arguments = memory, starts, shift, _first_weights(weights, shift), presence
-    if along_rows:
-        kernels.row_moments.pairwise_moments(*arguments, np.empty((6, len(shift)), shift.dtype), out)
+def _add_by_kernels(strips: Strips, block: Array | None, shift: Array, weights: Weights, out: Floats) -> None:
+    """Add the sums for a few columns of linear weights, or by pairwise deletion for one, in one pass."""
+    (memory, starts, along_rows, _), q, dtype = strips, weights.n_linear, shift.dtype
+    given: tuple[Any, ...]
+    if weights.presence is not None:
+        y, presence = weights.linear[:, 0].astype(dtype), np.ascontiguousarray(weights.presence.T, dtype)
+        given = memory, starts, shift, y, presence
+        if along_rows:
+            kernels.row_moments.pairwise_moments(*given, np.empty((6, len(shift)), dtype), out)
+        else:
+            kernels.column_moments.pairwise_moments(*given, out)
     else:
-        kernels.column_moments.pairwise_moments(*arguments, out)
-    _add_fourth(strips, shift, weights, out)
-
-
-def _add_several(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
-    """Add the sums of a tile for a few columns of linear weights."""
-    q, (memory, starts, along_rows, _) = weights.n_linear, strips
-    columns = weights.padded(shift.dtype, kernels.weighted_moments.GROUP, along_rows)
-    square = None if weights.v is None else weights.v.astype(shift.dtype)
-    total = out[: q + 2]
-    if along_rows:
-        size = (columns.shape[1] + 1) * min(len(shift), kernels.weighted_moments.WIDTH)
-        part = np.empty(size, shift.dtype)
-        kernels.weighted_moments.by_row(memory, starts, shift, columns, square, part, total)
-    else:
-        kernels.weighted_moments.by_column(memory, starts, shift, columns, square, total)
-    _add_fourth(strips, shift, weights, out)
-
-
-def _add_fourth(strips: Strips, shift: Array, weights: Weights, out: Floats) -> None:
-    """Add Σz⁴ to its line, if it is asked for."""
-    (memory, starts, along_rows, _), n = strips, len(weights.linear)
+        columns = weights.padded(dtype, kernels.weighted_moments.GROUP, along_rows)
+        given = memory, starts, shift, columns, None if weights.v is None else weights.v.astype(dtype)
+        if along_rows:
+            size = (columns.shape[1] + 1) * min(len(shift), kernels.weighted_moments.WIDTH)
+            kernels.weighted_moments.by_row(*given, np.empty(size, dtype), out[: q + 2])
+        else:
+            kernels.weighted_moments.by_column(*given, out[: q + 2])
     if weights.fourth and along_rows:
         kernels.row_moments.add_fourth(memory, starts, 0, shift, out[-1])
     elif weights.fourth:
         for k, start in enumerate(starts):
-            out[-1, k] += kernels.column_moments.sum_fourth(memory, start, n, shift[k])
+            out[-1, k] += kernels.column_moments.sum_fourth(memory, start, len(weights.linear), shift[k])
 
 
-def _add_present(strips: Strips, block: Array, shift: Array, weights: Weights, out: Floats) -> None:
+def _add_present(strips: Strips, block: Any, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile over its present cells.
 
     The tile is copied a few rows at a time, with missing cells replaced by the shift, which adds 0 to sums of
@@ -189,12 +157,12 @@ def _add_present(strips: Strips, block: Array, shift: Array, weights: Weights, o
         cells = np.flatnonzero(np.isnan(flat))
         kernels.cells.replace_missing(flat, length, cells, shift, presence[rows], along_rows, absent)
         here = Strips(flat, np.arange(n_strips) * length, along_rows)
-        _add_group(here, part, shift, complete.part(rows), total)
+        add_products(here, part, shift, complete.part(rows), np.array([0, len(part)]), total[None])
     out[lines] += total
     out[n_lines : n_lines + weights.n_presence] += presence.sum(axis=0)[:, None] - absent.T
 
 
-def _add_matrix_products(strips: Strips, block: Array, shift: Array, weights: Weights, out: Floats) -> None:
+def _add_matrix_products(strips: Strips, block: Any, shift: Array, weights: Weights, out: Floats) -> None:
     """Add the sums of a tile for many columns of linear weights to ``out``.
 
     The unweighted sums come from kernels, which add in float64. The others come from matrix products of at
@@ -206,7 +174,7 @@ def _add_matrix_products(strips: Strips, block: Array, shift: Array, weights: We
     for rows in chunks(slice(0, len(block)), ROWS_OF_PRODUCT):
         x = block[rows]
         one = Weights.of(linear[rows, :1], fourth=weights.fourth)
-        _add_group(strips.take_rows(rows), None, shift, one, plain)
+        _add_moments(strips.take_rows(rows), shift, one, np.array([0, len(x)]), plain[None])
         w = linear[rows].T.astype(x.dtype)
         if v is None and (np.square(shift, dtype=np.float64) <= 4 * plain[2] / rows.stop).all():
             # Σ(x - s)w = Σxw - sΣw needs no shifted copy, and loses no digits if s is not larger than x - s.

@@ -181,12 +181,6 @@ class SparseSource(BlockSource):
             sums[:, w.n_linear + 2 :][:, : w.n_presence] += presence.sum(axis=0)
         out[0, :, start : start + len(scale)] += sums.T
 
-    def _read_tile(
-        self, rows: Rows, columns: Indices | slice, calibration: Calibration
-    ) -> tuple[Array, Calibration]:
-        """Cells of nearly full columns in float64, as their shifts are: kernels need both in one dtype."""
-        return self.read(rows, columns).astype(np.float64), calibration
-
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         """Bytes of the stored cells and their indices, of whole rows or whole columns."""
         share = n_rows / max(1, self.shape[0]) if self.by_row else n_columns / max(1, self.shape[1])
