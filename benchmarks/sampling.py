@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from banditsis import Plan, datasets, screen
-from banditsis.engine.design import find_strata
-from banditsis.engine.sampling import N_STRATA
+from banditsis.engine.sampling import N_STRATA, find_strata
 from banditsis.results import selection_mask
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Calibration

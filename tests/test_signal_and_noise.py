@@ -204,7 +204,7 @@ def test_an_estimator_with_several_responses():
 
 def test_p_values_of_many_selected_features_are_checked_only_on_request(monkeypatch):
     """Checking them would take longer than screening, so it is not known which of them are associated."""
-    monkeypatch.setattr("banditsis.engine.pvalues.MAX_CHECKED", 5)
+    monkeypatch.setattr("banditsis.engine.follow_up.MAX_CHECKED", 5)
     rng = np.random.default_rng(0)
     y = rng.standard_exponential(2000)
     X = y[:, None] + rng.standard_exponential((2000, 30))

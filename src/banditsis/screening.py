@@ -29,10 +29,10 @@ from banditsis.core.validation import (
     resolve_seed,
     response_names,
 )
-from banditsis.engine.design import ROW_ORDERS, PlanLike
 from banditsis.engine.redundancy import find_sizes
 from banditsis.engine.rounds import add_notes, screen_rounds
 from banditsis.engine.runs import Given, Run, Settings, make_runs
+from banditsis.engine.sampling import ROW_ORDERS, PlanLike
 from banditsis.formats.opening import open_features
 from banditsis.index.rounds import bit_rounds
 from banditsis.plans import BY_BITS, Plan, check_exclusive, make_plan

@@ -11,7 +11,7 @@ import pytest
 from command_line import N, X, Y, run, said, screened
 
 from banditsis.cli.app import app
-from banditsis.engine.design import ROW_ORDERS
+from banditsis.engine.sampling import ROW_ORDERS
 from banditsis.statistics import STATISTICS
 
 GIVEN = ("x.npy", "--target", "y.npy")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from banditsis.engine.pvalues import MAX_FDR, MAX_LEVEL, MIN_LEVEL, N_FEATURES, find_level
+from banditsis.engine.follow_up import MAX_FDR, MAX_LEVEL, MIN_LEVEL, N_FEATURES, find_level
 from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, NormalNull
 
 

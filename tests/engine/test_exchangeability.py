@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from banditsis import BanditSIS, Plan, screen
-from banditsis.engine.design import resolve_row_order
 from banditsis.engine.exchangeability import (
     add_up_groups,
     differs_between_blocks,
@@ -17,7 +16,7 @@ from banditsis.engine.exchangeability import (
     response_views,
     variation_bound,
 )
-from banditsis.engine.sampling import Strata
+from banditsis.engine.sampling import Strata, resolve_row_order
 from banditsis.plans import round_to_blocks
 from banditsis.results import Interrupted, rank_features
 from banditsis.sources.array import ArraySource

@@ -10,7 +10,7 @@ from scipy.io import mmwrite
 from sklearn.datasets import dump_svmlight_file
 
 from banditsis import BanditSIS, Plan, open_data, open_source, screen
-from banditsis.engine.design import resolve_row_order
+from banditsis.engine.sampling import resolve_row_order
 from banditsis.formats import checks
 from banditsis.formats.columns import ReadOptions
 from banditsis.formats.opening import FORMATS, find_format

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from banditsis import SIS, BanditSIS, Plan, open_source, screen
-from banditsis.engine.design import slower_than_exact
+from banditsis.engine.sampling import slower_than_exact
 from banditsis.plans import make_plan
 from banditsis.sources.sparse import SparseSource
 from banditsis.statistics import Weights

@@ -12,7 +12,7 @@ from banditsis.cli import plan as plans
 from banditsis.cli import terminal
 from banditsis.core.formatting import count, format_bytes, format_duration, to_single_line
 from banditsis.core.progress import ProgressBar
-from banditsis.engine.design import plan_bytes, resolve_row_order
+from banditsis.engine.sampling import plan_bytes, resolve_row_order
 from banditsis.formats import dataset, opening
 from banditsis.index import folder, reader, writer
 from banditsis.plans import Plan, default_size, make_plan

@@ -17,8 +17,7 @@ from banditsis.core.validation import raise_nonfinite
 from banditsis.engine.counts import CountState
 from banditsis.engine.evidence import MAX_FEATURES, measure_unread, measure_variance_inflation
 from banditsis.engine.exchangeability import group_cuts, warn_if_not_exchangeable
-from banditsis.engine.flags import flag_features
-from banditsis.engine.pvalues import correct_pvalues
+from banditsis.engine.follow_up import correct_pvalues, flag_features
 from banditsis.engine.redundancy import choose_features
 from banditsis.engine.rereading import RereadState
 from banditsis.engine.runs import NO_SAMPLE, UNMEASURED, Run

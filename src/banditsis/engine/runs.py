@@ -13,8 +13,7 @@ import numpy as np
 from banditsis.core.arrays import Array, Floats, Indices, Rows, count_rows
 from banditsis.core.formatting import to_single_line
 from banditsis.core.validation import MIN_ROWS, Responses, describe_unknown, find_missing
-from banditsis.engine.design import PlanLike, choose_design
-from banditsis.engine.sampling import Strata
+from banditsis.engine.sampling import PlanLike, Strata, choose_design
 from banditsis.plans import BY_BITS, Plan, SamplingDesign, change_rows
 from banditsis.results import About, Evidence, Round, ScreeningResult, find_versions
 from banditsis.sources.base import Source

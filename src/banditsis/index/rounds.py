@@ -15,8 +15,7 @@ from banditsis.core.arrays import Floats, Indices, chunks, special
 from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.core.progress import clock, status
 from banditsis.core.validation import raise_nonfinite
-from banditsis.engine.flags import flag_features
-from banditsis.engine.pvalues import correct_pvalues
+from banditsis.engine.follow_up import correct_pvalues, flag_features
 from banditsis.engine.redundancy import choose_features
 from banditsis.engine.rounds import Found, add_effects, add_round
 from banditsis.engine.runs import Run

@@ -1,4 +1,4 @@
-"""A check of small p-values by a second reading."""
+"""What is checked after the last round: small p-values, and features that may be made from the response."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows
+from banditsis.core.arrays import Array, Floats, Indices, Rows, as_indices, count_rows, spread
 from banditsis.core.formatting import count, were
 from banditsis.core.parallel import map_in_threads
 from banditsis.core.progress import clock
-from banditsis.results import ScreeningResult
+from banditsis.engine.runs import Run
+from banditsis.results import LEAKAGE, ScreeningResult, selection_mask, strength_of
 from banditsis.sources.base import Source
-from banditsis.statistics.base import Statistic
+from banditsis.statistics.base import MIN_PRESENT, Statistic
 from banditsis.statistics.linear import normal_responses
 from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
 from banditsis.statistics.saddlepoint import TailTest
@@ -27,6 +28,20 @@ MAX_CHECKED = 1000
 BYTES_AT_ONCE = 1 << 26
 #: Cells of a thread: others wait for each other between short operations.
 CELLS_OF_THREAD = 1 << 20
+
+#: A feature that correlates more with the response is nearly a copy of it.
+MAX_CORRELATION = 0.9999
+#: Far above all others: |r| of at least 0.9, and 1 more than the next in Fisher's z, a factor of e² in
+#: (1 + r) / (1 - r). Next to 0.9 this is 0.44, and next to 0.99 it is 0.93.
+HIGH, GAP = 0.9, 1.0
+#: A feature with this AUC separates two classes; if others have the second, the classes are that different.
+SEPARATES, NEARLY = 0.999, 0.95
+#: Statistics of which 1 is the largest score.
+BOUNDED = ("pearson", "anova", "logistic", "spearman", "kendall")
+#: The strongest features are checked, if the scores are from enough rows.
+N_STRONGEST, MIN_ROWS = 20, 30
+#: Rows of each class that are read first, rows in which they are searched, and rows that decide.
+OF_EACH_CLASS, SEARCHED, MAX_ROWS = 64, (4096, 1 << 16), 1 << 17
 
 
 def correct_pvalues(
@@ -60,9 +75,16 @@ def _correct(
     pvalues: bool,
 ) -> ScreeningResult:
     """Check small p-values of one response, and without ``pvalues`` only those of a few selected features."""
+
+    def finish(notes: Sequence[str], remarks: Sequence[str] = (), cells: int = 0) -> ScreeningResult:
+        n_again = result.evidence.cells_reread + cells
+        evidence = replace(result.evidence, null_distribution=null, cells_reread=n_again)
+        return replace(result, evidence=evidence, notes=(*notes, *result.notes, *remarks))
+
     notes, remarks = list[str](), list[str]()
     if (reason := statistic.few_events(rows)) is not None:
-        return _finish(result, NormalNull(np.nan), [reason])
+        null = NormalNull(np.nan)
+        return finish([reason])
     tested = np.flatnonzero(result.last_round == len(result.rounds) - 1)
     scores = result.scores[tested]
     reason = statistic.unknown_pvalues
@@ -75,7 +97,7 @@ def _correct(
         notes.append(statistic.unchecked_pvalues)
     test = None if parts is None else TailTest(parts)
     if test is None or test.is_exempt:
-        return _finish(result, null, notes)
+        return finish(notes)
     positions = np.searchsorted(tested, tested if pvalues else np.sort(result.selected))
     usual = null.take(positions).log10_pvalues(scores[positions])
     small = np.flatnonzero(usual <= level)
@@ -95,14 +117,7 @@ def _correct(
             f"small p-values of {count(n_left, 'feature')} are not available, because they were not checked: "
             "set pvalues=True to get them."
         )
-    evidence = replace(result.evidence, cells_reread=result.evidence.cells_reread + cells)
-    return _finish(replace(result, notes=(*result.notes, *remarks), evidence=evidence), null, notes)
-
-
-def _finish(result: ScreeningResult, null: NullDistribution, notes: Sequence[str]) -> ScreeningResult:
-    """The result with another null distribution, and notes."""
-    evidence = replace(result.evidence, null_distribution=null)
-    return replace(result, evidence=evidence, notes=(*notes, *result.notes))
+    return finish(notes, remarks, cells)
 
 
 def _check(
@@ -142,3 +157,83 @@ def find_level(null: NullDistribution, scores: Floats, n_features: int) -> tuple
     selected = small[small <= np.log10(MAX_FDR / n_features * np.arange(1, small.size + 1))]
     level = max(float(level), float(selected.max(initial=-np.inf)))
     return level, int(np.count_nonzero(small <= level))
+
+
+def flag_features(run: Run, results: Sequence[ScreeningResult]) -> list[ScreeningResult]:
+    """Flag selected features that may be leaked from their response, if it is a single column."""
+    source, y, flagged = run.source, run.statistic.y, []
+    for k, result in enumerate(results):
+        leaks = dict[int, str]()
+        if len(results) == y.shape[1] and not source.recipe:
+            leaks |= dict.fromkeys(_find_separating(result, source, y[:, k]), "separates the two classes")
+        if result.parameters["statistic"] in BOUNDED:
+            copies = result.selected[np.abs(result.scores[result.selected]) > MAX_CORRELATION]
+            leaks |= dict.fromkeys(_find_far_above(result), "|r| far above all others")
+            leaks |= dict.fromkeys(copies.tolist(), "nearly a copy of the response")
+        if leaks:
+            why = list[str]()
+            for reason in dict.fromkeys(leaks.values()):
+                names = [repr(result.name(feature)) for feature in leaks if leaks[feature] == reason]
+                more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+                why.append(f"{', '.join(names[:5])}{more} ({reason})")
+            note = f"{LEAKAGE}: {', '.join(why)}; drop columns known only after the response."
+            flags = dict.fromkeys(sorted(leaks), LEAKAGE)
+            result = replace(result, flags=flags, notes=(note, *result.notes))
+        flagged.append(result)
+    return flagged
+
+
+def _find_far_above(result: ScreeningResult) -> list[int]:
+    """Selected features whose scores are far above those of all others."""
+    n_top, size = min(N_STRONGEST, result.n_features // 2), np.abs(result.scores)
+    few = result.rounds[-1].n_rows < MIN_ROWS or n_top == 0
+    if few or size[result.selected].max(initial=0.0) < HIGH:  # as nearly always
+        return []
+    top = -np.sort(-np.partition(np.nan_to_num(size), -n_top - 1)[-n_top - 1 :])
+    z = np.arctanh(np.minimum(top, MAX_CORRELATION))
+    far = top[:-1][(z[:-1] - z[1:] >= GAP) & (top[:-1] >= HIGH)]
+    return [k for k in result.selected.tolist() if size[k] >= far.min(initial=np.inf)]
+
+
+def _find_separating(result: ScreeningResult, source: Source, y: Array) -> list[int]:
+    """The strongest features that separate the two classes of a response, if no other nearly does."""
+    rows, chosen = _first_of_each_class(y), result.selected[:N_STRONGEST]
+    if rows is None or chosen.size == 0:
+        return []
+    if _separation(source.read(rows, np.sort(chosen)), y[rows]).max() < NEARLY:  # as nearly always
+        return []
+    strength = np.where(selection_mask(result), -np.inf, np.nan_to_num(strength_of(result)))
+    others = np.argsort(-strength, kind="stable")[: min(N_STRONGEST, strength.size) - chosen.size]
+    features, rows = np.sort(np.append(chosen, others)), spread(slice(0, len(y)), MAX_ROWS)
+    if len(np.unique(y[rows])) != 2:
+        return []
+    found = _separation(source.read(rows, features), y[rows])
+    separates = found >= SEPARATES
+    if found[~separates].max(initial=1.0 if separates.all() else 0.0) >= NEARLY:
+        return []
+    return [int(feature) for feature in features[separates] if feature in chosen]
+
+
+def _first_of_each_class(y: Array) -> Indices | None:
+    """The first rows of each of two classes, which lie close together if classes are mixed; else None."""
+    for size in SEARCHED:
+        rows = np.arange(min(size, len(y))) if size == SEARCHED[0] else spread(slice(0, len(y)), size)
+        labels, counts = np.unique(y[rows], return_counts=True)
+        if len(labels) > 2:
+            return None
+        if len(labels) == 2 and counts.min() >= MIN_PRESENT:
+            return np.sort(np.concatenate([rows[y[rows] == label][:OF_EACH_CLASS] for label in labels]))
+    return None
+
+
+def _separation(block: Array, y: Array) -> Floats:
+    """AUC of each column for two classes, or 1 minus it if that is larger; 0.5 if few rows are known."""
+    is_first, found = y == y[0], np.full(block.shape[1], 0.5)
+    for j, x in enumerate(block.T):
+        first, second = (part[np.isfinite(part)] for part in (x[is_first], x[~is_first]))
+        if min(len(first), len(second)) >= MIN_PRESENT:
+            first = np.sort(first)
+            below = first.searchsorted(second) + first.searchsorted(second, "right")  # ties count half
+            area = float(below.mean()) / (2 * len(first))
+            found[j] = max(area, 1 - area)
+    return found
