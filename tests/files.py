@@ -40,6 +40,15 @@ def table(X, names, **more):
     return pa.table({**{name: pa.array(x) for name, x in zip(names, X.T, strict=True)}, **more})
 
 
+def write_tables(ending, *tables):
+    """Tables of the same columns, as groups of rows of a Parquet or Arrow file."""
+    path = new_path(f"x.{ending}")
+    with (pq.ParquetWriter if ending == "parquet" else pa.ipc.new_file)(path, tables[0].schema) as writer:
+        for part in tables:
+            writer.write_table(part)
+    return path
+
+
 def write_parquet(X, names):
     path = new_path("data.parquet")
     pq.write_table(table(X, names), path, row_group_size=64)
