@@ -236,8 +236,8 @@ PACKAGE = ROOT / "src/banditsis"
 BUDGET = {
     "(top)": 1511,
     "cli": 1147,
-    "core": 1135,
-    "engine": 2459,
+    "core": 1088,
+    "engine": 2463,
     "formats": 2872,
     "index": 1138,
     "kernels": 2146,

@@ -337,8 +337,7 @@ class SIS(Screener):
                 f"X has {source.shape[1]} features, but SIS is expecting {before[1][0]} features as input: "
                 "all batches must have the same features, with the same names, in the same order."
             )
-        response = validation.check_responses(column_or_1d(y), source.shape[0], allow_missing=False)
-        values = response.values[:, 0]
+        values = validation.check_responses(column_or_1d(y), source.shape[0], allow_missing=False)[:, 0]
         values = values if source.original_rows is None else values[source.original_rows]
         if before is None:
             labels = None if classes is None else np.unique(classes)

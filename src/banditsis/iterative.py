@@ -182,7 +182,7 @@ class IterativeSIS(Screener):
             )
         check_columns(y, screener.statistic)
         n = source.shape[0]
-        response = validation.check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False).values
+        response = validation.check_responses(kind.unpack(y), n, allow_missing=False, can_allow=False)
         if kind.n_columns == 1 and response.shape[1] > 1:
             raise ValueError(
                 f"y should be a 1d array, got an array of shape {response.shape} instead: IterativeSIS "

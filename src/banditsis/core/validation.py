@@ -9,12 +9,11 @@ import warnings
 from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Rows, count_rows, is_masked, take
-from banditsis.core.formatting import count, were
 from banditsis.core.parallel import map_in_threads
 
 if TYPE_CHECKING:
@@ -204,25 +203,8 @@ def check_sample_weight(sample_weight: Any, n: int) -> Array | None:
             f"sample_weight must be finite and not negative, got {weights[row]:g} in row {row:,}; use 0 to "
             "leave a row out."
         )
-    n_zero = n - int(np.count_nonzero(weights))
-    if n - n_zero < MIN_ROWS:
-        raise ValueError(
-            f"sample_weight is zero in {n_zero:,} of {n:,} rows, but screening needs at least "
-            f"{MIN_ROWS} rows with a positive weight."
-        )
-    # The sum of large weights could overflow.
-    return None if weights.min() == weights.max() else np.asarray(weights / weights.max())
-
-
-class Responses(NamedTuple):
-    """Checked responses."""
-
-    #: of shape (n, q); labels are objects if some are missing
-    values: Array
-    has_missing: bool
-
-    def known(self, k: int) -> Array:
-        return ~find_missing(self.values[:, k])
+    largest = weights.max() or 1.0  # the sum of large weights could overflow
+    return None if weights.min() == largest else np.asarray(weights / largest)
 
 
 def response_names(y: Any) -> list[str]:
@@ -276,16 +258,11 @@ def _categories(y: Any) -> Any:
     return dtype.categories if type(dtype).__name__ == "CategoricalDtype" else None
 
 
-def describe_unknown(n_rows: int) -> str:
-    """Note that rows were left out because their response is missing."""
-    their = "its" if n_rows == 1 else "their"
-    return f"{count(n_rows, 'row')} {were(n_rows)} left out, because {their} response is missing."
+def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = True) -> Array:
+    """Check the responses of n rows, numbers or class labels, and return them as (n, q) without a copy.
 
-
-def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = True) -> Responses:
-    """Check the responses of n rows, numbers or class labels of shape (n,) or (n, q), without a copy.
-
-    ``allow_missing`` says whether NaN is allowed, and ``can_allow`` whether the user could allow it.
+    ``allow_missing`` says whether NaN is allowed, and ``can_allow`` whether the user could allow it. Labels
+    are objects if some are missing.
     """
     if is_masked(y):
         raise TypeError("masked arrays are not supported: fill y with NaN and use pairwise deletion.")
@@ -308,21 +285,9 @@ def check_responses(y: Any, n: int, *, allow_missing: bool, can_allow: bool = Tr
         responses = _from_objects(responses)
     if responses.dtype.kind not in "fiubUSO":
         raise TypeError(f"y must hold numbers or class labels, got dtype {responses.dtype}.")
-    if responses.dtype.kind not in "fO":
-        return Responses(responses, has_missing=False)
-    checked = Responses(responses, _check_finite(responses, allow_missing, can_allow))
-    for k in range(responses.shape[1]) if checked.has_missing else ():
-        if (n_known := np.count_nonzero(checked.known(k))) < MIN_ROWS:
-            raise ValueError(
-                f"the response{_name_column(responses, k)} is known in {n_known} rows, but screening needs "
-                f"at least {MIN_ROWS}."
-            )
-    return checked
-
-
-def _name_column(y: Array, k: int) -> str:
-    """Which of several responses a message is about."""
-    return "" if y.shape[1] == 1 else f" (column {k})"
+    if responses.dtype.kind in "fO":
+        _check_finite(responses, allow_missing, can_allow)
+    return responses
 
 
 def _from_objects(y: Array) -> Array:
@@ -352,43 +317,39 @@ def _is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
 
 
-def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> bool:
-    """Raise if a value is infinite, or NaN if that is not allowed; return whether any value is NaN."""
+def _check_finite(y: Array, allow_missing: bool, can_allow: bool) -> None:
+    """Raise if a response is infinite, or missing if that is not allowed."""
     step = max(1, VALUES_AT_ONCE // y.shape[1])
 
-    def check(start: int) -> tuple[tuple[int, int, str] | None, bool]:
+    def check(start: int) -> tuple[int, int, str] | None:
         part = y[start : start + step]
         if part.dtype.kind == "O":  # labels
             part = np.where(find_missing(part), np.nan, 0.0)
         return _find_nonfinite(part, allow_missing)
 
-    checked = map_in_threads(check, range(0, len(y), step))
-    for number, (found, _) in enumerate(checked):
+    for number, found in enumerate(map_in_threads(check, range(0, len(y), step))):
         if found is not None:
             row, k, value = found
             pairwise = can_allow and not allow_missing and value == "NaN"
             value = "no label" if y.dtype.kind == "O" else value
+            column = "" if y.shape[1] == 1 else f" (column {k})"
             remedy = f", or set missing='pairwise' to omit rows with {value}" if pairwise else ""
             raise ValueError(
-                f"the response contains {value} in row {number * step + row:,}{_name_column(y, k)}: drop or "
-                f"replace it{remedy}."
+                f"the response contains {value} in row {number * step + row:,}{column}: drop or replace "
+                f"it{remedy}."
             )
-    return any(has_missing for _, has_missing in checked)
 
 
-def _find_nonfinite(block: Array, allow_missing: bool) -> tuple[tuple[int, int, str] | None, bool]:
-    """The row, the column and the name of the first value that is infinite, or NaN unless allowed; and
-    whether any value is NaN.
-    """
+def _find_nonfinite(block: Array, allow_missing: bool) -> tuple[int, int, str] | None:
+    """The row, the column and the name of the first value that is infinite, or NaN unless allowed."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(block.sum()):  # one pass is enough for finite values
-            return None, False
-    missing = np.isnan(block)
+            return None
     bad = np.isinf(block) if allow_missing else ~np.isfinite(block)
     if not bad.any():
-        return None, bool(missing.any())
+        return None
     row, column = (int(k) for k in np.argwhere(bad)[0])
-    return (row, column, "NaN" if missing[row, column] else "infinity"), bool(missing.any())
+    return row, column, "NaN" if np.isnan(block[row, column]) else "infinity"
 
 
 def raise_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool) -> None:
@@ -396,8 +357,7 @@ def raise_nonfinite(source: Source, rows: Rows, columns: Columns, pairwise: bool
     step = max(1, CELLS_CHECKED_WHOLE // (source.shape[1] if columns is None else len(columns)))
     for i in range(0, count_rows(rows), step):
         part = take(rows, i, i + step)
-        found, _ = _find_nonfinite(source.read(part, columns), pairwise)
-        if found is None:
+        if (found := _find_nonfinite(source.read(part, columns), pairwise)) is None:
             continue
         row, j, value = found
         name = source.name(j if columns is None else int(columns[j]))

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, Rows, count_rows
-from banditsis.core.formatting import to_single_line
-from banditsis.core.validation import MIN_ROWS, Responses, describe_unknown, find_missing
+from banditsis.core.formatting import count, to_single_line, were
+from banditsis.core.validation import MIN_ROWS, find_missing
 from banditsis.engine.sampling import PlanLike, Strata, choose_design
 from banditsis.plans import BY_BITS, Plan, SamplingDesign, change_rows
 from banditsis.results import About, Evidence, Round, ScreeningResult, find_versions
@@ -205,16 +205,17 @@ class Run:
 
 
 def make_runs(
-    source: Source, responses: Responses, given: Given, plan: PlanLike, settings: Settings
+    source: Source, responses: Array, given: Given, plan: PlanLike, settings: Settings
 ) -> list[Run]:
     """Group the responses that can be screened together, and choose the rows and the plan of each group."""
-    values, groups = responses.values, dict[bytes, tuple[list[int], Indices | None]]()
-    if responses.has_missing:  # by the rows in which they and what else is given are known
-        for k, known in enumerate(~find_missing(values).T):
+    groups = dict[bytes, tuple[list[int], Indices | None]]()
+    missing = find_missing(responses) if settings.missing == "pairwise" else np.zeros(1, bool)
+    if missing.any():  # by the rows in which they and what else is given are known
+        for k, known in enumerate(~missing.T):
             rows = known if given.rows is None else known & given.rows
             groups.setdefault(np.packbits(rows).tobytes(), ([], np.flatnonzero(rows)))[0].append(k)
     else:
-        members = list(range(values.shape[1] // settings.statistic.n_columns))
+        members = list(range(responses.shape[1] // settings.statistic.n_columns))
         groups[b""] = members, None if given.rows is None else np.flatnonzero(given.rows)
     grouped = list(groups.values())
     if sum(len(members) for members, _ in grouped) > 1:
@@ -242,7 +243,7 @@ def make_runs(
 
 def _make_run(
     source: Source,
-    responses: Responses,
+    responses: Array,
     members: list[int],
     rows: Indices | None,
     given: Given,
@@ -250,15 +251,18 @@ def _make_run(
     settings: Settings,
 ) -> Run:
     """The run of responses that are known in the same rows."""
-    notes, values, n_columns = [*source.notes, *given.notes], responses.values, settings.statistic.n_columns
+    notes, values, n_columns = [*source.notes, *given.notes], responses, settings.statistic.n_columns
     if rows is not None:
         if len(rows) < MIN_ROWS:
+            column = f" (column {members[0]})" if values.shape[1] > n_columns else ""
+            also = "" if given.rows is None else " with all covariates and a weight that is not zero"
             raise ValueError(
-                f"the response and all covariates are known in {len(rows)} rows, but screening needs at "
-                f"least {MIN_ROWS}: omit the covariates that are mostly missing."
+                f"the response{column} is known in {len(rows)} rows{also}, but screening needs at least "
+                f"{MIN_ROWS}: omit what is mostly missing."
             )
-        n_unknown = (len(values) if given.rows is None else int(given.rows.sum())) - len(rows)
-        notes = [describe_unknown(n_unknown)] * (n_unknown > 0) + notes
+        if n_unknown := (len(values) if given.rows is None else int(given.rows.sum())) - len(rows):
+            left_out = f"{count(n_unknown, 'row')} {were(n_unknown)} left out, because"
+            notes = [f"{left_out} {'its' if n_unknown == 1 else 'their'} response is missing.", *notes]
         source = take_original_rows(source, rows)
     order = source.original_rows  # from here on, everything is in the stored order
     index = rows if order is None else order if rows is None else rows[order]
