@@ -38,31 +38,32 @@ def browser(tmp_path_factory):
     browser.close()
 
 
+@pytest.fixture
+def page(browser):
+    """The browser; fails at the end if the page logged or requested anything."""
+    yield browser
+    assert browser.complaints() == []
+
+
 @pytest.fixture(scope="module")
 def result():
     return screen(X, Y, Plan.paper(2000, 60, 6), random_state=0)
 
 
-def visit(browser, path, **window):
-    """Open a report, and wait for its table."""
-    browser.open(path, **window)
-    browser.wait_for(READY)
-
-
-@pytest.fixture
-def page(browser, result, tmp_path):
-    """The report of a small result; fails at the end if the page logged or requested anything."""
-    result.to_html(tmp_path / "report.html")
-    visit(browser, tmp_path / "report.html")
-    yield browser
-    assert browser.complaints() == []
+def show(page, result, folder, title=None, **window):
+    """Open the report of a result, and wait for its table."""
+    path = folder / "report.html"
+    result.to_html(path, title=title)
+    page.open(path, **window)
+    page.wait_for(READY)
 
 
 def head(column):
     return f".list th:nth-child({column + 1}) button"
 
 
-def test_shows_the_selected_features(page, result):
+def test_shows_the_selected_features(page, result, tmp_path):
+    show(page, result, tmp_path)
     known = ["rank", "feature", "column", "score", "95% interval", "evidence", "beta", "se", "rows read"]
     assert page.run(HEADS) == known
     assert page.run(CELLS.format(NAME)) == result.selected_names
@@ -74,25 +75,37 @@ def test_shows_the_selected_features(page, result):
     assert page.run(SHOWN) == "1 to 6 of 6 features"
 
 
-def test_sorts(page, result):
-    chosen = result.scores[result.selected]
+def test_sorts(page, result, tmp_path):
+    show(page, result, tmp_path)
+    names, chosen = result.selected_names, result.scores[result.selected]
     page.click(head(SCORE))
-    assert page.run(CELLS.format(NAME)) == [result.selected_names[k] for k in np.argsort(-chosen)]
+    assert page.run(CELLS.format(NAME)) == [names[k] for k in np.argsort(-chosen)]
     assert page.run(f"document.querySelector({json.dumps(head(SCORE))}).parentNode.ariaSort") == "descending"
     page.click(head(SCORE))
-    assert page.run(CELLS.format(NAME)) == [result.selected_names[k] for k in np.argsort(chosen)]
+    assert page.run(CELLS.format(NAME)) == [names[k] for k in np.argsort(chosen)]
     page.click(head(NAME))
-    assert page.run(CELLS.format(NAME)) == sorted(result.selected_names, key=lambda name: int(name[1:]))
+    assert page.run(CELLS.format(NAME)) == sorted(names, key=lambda name: int(name[1:]))
     page.click(head(0))
-    assert page.run(CELLS.format(NAME)) == result.selected_names
+    assert page.run(CELLS.format(NAME)) == names
 
 
-def test_searches(page, result):
+def test_searches_and_turns_pages(page, result, tmp_path):
+    show(page, result, tmp_path)
+    order = np.argsort(rank_features(result))
     page.click(".only")
     assert page.run(SHOWN) == "1 to 25 of 60 features"
+    page.click(".next")
+    page.click(".next")
+    assert page.run(SHOWN) == "51 to 60 of 60 features"
+    assert page.run(CELLS.format(0)) == [str(rank) for rank in range(51, 61)]
+    assert page.run("document.querySelector('.next').disabled") is True
+    assert page.run(HEADS)[-1] == "dropped in round"
+    dropped = page.run(CELLS.format("row.cells.length - 1"))
+    assert dropped == [str(result.last_round[j] + 1) for j in order[50:]]
+    page.click(".previous")
+    assert page.run(SHOWN) == "26 to 50 of 60 features"
     page.click(".search")
     page.type("X5")
-    order = np.argsort(rank_features(result))
     expected = [f"x{j}" for j in order if f"x{j}".startswith("x5")]
     assert page.run(CELLS.format(NAME)) == expected
     ranks = [int(text) for text in page.run(CELLS.format(0))]
@@ -101,7 +114,7 @@ def test_searches(page, result):
     assert page.run(SHOWN) == "no matching feature"
 
 
-def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
+def test_sorts_by_pvalues_below_the_smallest_number(page, tmp_path):
     """A p-value of 0 comes first, and adjusted p-values that underflow are ordered by their logarithms."""
     rng = np.random.default_rng(7)
     X = rng.standard_normal((5000, 60))
@@ -110,30 +123,26 @@ def test_sorts_by_pvalues_below_the_smallest_number(browser, tmp_path):
     result = screen(X, X[:, 5], Plan.exact(5000, 60, 4))
     assert result.log10_pvalues[5] == -np.inf
     assert (result.features["adjusted_pvalue"][:3] == 0).all()
-    result.to_html(tmp_path / "sorted.html")
-    visit(browser, tmp_path / "sorted.html")
-    assert browser.run(CELLS.format(7))[0] == "▲ leakage?"
+    show(page, result, tmp_path)
+    assert page.run(CELLS.format(7))[0] == "▲ leakage?"
     best = ["x5", "x40", "x41"]
     for column in (5, 6):
-        browser.click(head(column))
-        assert browser.run(CELLS.format(NAME))[:3] == best
-        assert browser.run(CELLS.format(column))[0] == "<1e−300"
-        browser.click(head(column))
-        assert browser.run(CELLS.format(NAME))[1:] == best[::-1]
+        page.click(head(column))
+        assert page.run(CELLS.format(NAME))[:3] == best
+        assert page.run(CELLS.format(column))[0] == "<1e−300"
+        page.click(head(column))
+        assert page.run(CELLS.format(NAME))[1:] == best[::-1]
     exponent = int(np.floor(result.features["log10_adjusted_pvalue"][1]))
-    assert browser.run(CELLS.format(6))[2].endswith(f"e−{-exponent}")
-    assert browser.complaints() == []
+    assert page.run(CELLS.format(6))[2].endswith(f"e−{-exponent}")
 
 
-def test_downloads_a_csv_file(browser, result, tmp_path):
+def test_downloads_a_csv_file(page, result, tmp_path):
     """All columns of the features that match, as in a frame; names are quoted where they must be."""
-    names = [f'gene "{j}", a\nnew line' for j in range(60)]
-    odd = replace(result, names=names)
-    odd.to_html(tmp_path / "report.html")
-    visit(browser, tmp_path / "report.html")
-    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-    browser.click(".only")
-    browser.click(".download")
+    odd = replace(result, names=[f'gene "{j}", a\nnew line' for j in range(60)])
+    show(page, odd, tmp_path)
+    page.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    page.click(".only")
+    page.click(".download")
     file, deadline = tmp_path / "features.csv", time.monotonic() + 20
     while not file.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -145,49 +154,31 @@ def test_downloads_a_csv_file(browser, result, tmp_path):
     assert [row["associated"] for row in rows] == marks
     np.testing.assert_allclose([float(row["score"]) for row in rows], frame["score"], rtol=1e-5)
     assert [row["low"] == "" for row in rows] == list(frame["low"].isna())
-    assert browser.complaints() == []
 
 
-def test_turns_pages(page, result):
-    page.click(".only")
-    page.click(".next")
-    page.click(".next")
-    assert page.run(SHOWN) == "51 to 60 of 60 features"
-    assert page.run(CELLS.format(0)) == [str(rank) for rank in range(51, 61)]
-    assert page.run("document.querySelector('.next').disabled") is True
-    assert page.run(HEADS)[-1] == "dropped in round"
-    order = np.argsort(rank_features(result))
-    assert page.run(CELLS.format("row.cells.length - 1")) == [
-        str(result.last_round[j] + 1) for j in order[50:]
-    ]
-    page.click(".previous")
-    assert page.run(SHOWN) == "26 to 50 of 60 features"
-
-
-def test_several_responses(browser, tmp_path):
+def test_several_responses(page, tmp_path):
     """One response at a time, chosen by the links of the overview."""
     rng = np.random.default_rng(7)
     X = rng.standard_normal((1000, 60))
     results = screen(X, X[:, :3] + rng.standard_normal((1000, 3)), Plan.exact(1000, 60, 4))
-    results.to_html(tmp_path / "several.html")
-    visit(browser, tmp_path / "several.html")
+    show(page, results, tmp_path)
     shown = (
         "[...document.querySelectorAll('.response')].filter(part => part.offsetHeight).map(part => part.id)"
     )
-    assert browser.run(shown) == ["response-0"]
-    browser.click(".overview tbody tr:nth-child(3) a")
-    browser.wait_for("document.documentElement.dataset.ready === '2'")
-    assert browser.run(shown) == ["response-2"]
+    assert page.run(shown) == ["response-0"]
+    page.click(".overview tbody tr:nth-child(3) a")
+    page.wait_for("document.documentElement.dataset.ready === '2'")
+    assert page.run(shown) == ["response-2"]
     names = "[...document.querySelectorAll('#response-2 .list td.name')].map(cell => cell.innerText)"
-    assert browser.run(names) == results[2].selected_names
-    assert browser.run("document.querySelector('.overview [aria-current]').innerText") == "y2"
-    browser.open(tmp_path / "several.html", width=390, height=844)
-    assert browser.run("document.documentElement.scrollWidth") == 390
-    assert browser.complaints() == []
+    assert page.run(names) == results[2].selected_names
+    assert page.run("document.querySelector('.overview [aria-current]').innerText") == "y2"
+    show(page, results, tmp_path, width=390, height=844)
+    assert page.run("document.documentElement.scrollWidth") == 390
 
 
-def test_turns_dark(browser, page, tmp_path):
+def test_turns_dark(page, result, tmp_path):
     """The page and its charts."""
+    show(page, result, tmp_path)
     paper = "getComputedStyle(document.body).backgroundColor"
     mark = "getComputedStyle(document.querySelector('.ranked .signal .mark')).fill"
     light, blue = page.run(paper), page.run(mark)
@@ -197,57 +188,45 @@ def test_turns_dark(browser, page, tmp_path):
     page.click("#theme")
     assert page.run(paper) == light
     assert sum(map(int, dark[4:-1].split(","))) < 150 < 600 < sum(map(int, light[4:-1].split(",")))
-    visit(browser, tmp_path / "report.html", dark=True)
+    show(page, result, tmp_path, dark=True)
     assert page.run(paper) == dark
     page.click("#theme")
     assert page.run(paper) == light
 
 
 @pytest.mark.parametrize("pvalues", [False, True])
-def test_fits_a_phone_and_prints(browser, tmp_path, pvalues):
+def test_fits_a_phone_and_prints(page, tmp_path, pvalues):
     """The table needs no scrolling and shows the interval."""
-    names = [f"a gene of some length {j}" for j in range(60)]
     result = screen(X, Y, Plan.paper(2000, 60, 6), pvalues=pvalues, random_state=0)
-    replace(result, names=names).to_html(tmp_path / "phone.html")
-    visit(browser, tmp_path / "phone.html", width=390, height=844)
+    named = replace(result, names=[f"a gene of some length {j}" for j in range(60)])
+    show(page, named, tmp_path, width=390, height=844)
     box = "document.querySelector('.features')"
-    assert browser.run(f"{box}.scrollWidth <= {box}.clientWidth") is True
-    assert browser.run("document.documentElement.scrollWidth") == 390
-    browser.pdf(tmp_path / "report.pdf")
+    assert page.run(f"{box}.scrollWidth <= {box}.clientWidth") is True
+    assert page.run("document.documentElement.scrollWidth") == 390
+    page.pdf(tmp_path / "report.pdf")
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
-    assert browser.run(CELLS.format(INTERVAL))[0].startswith("+")
-    assert browser.run(CELLS.format(EVIDENCE + 2 * pvalues))[0] == "● clear"
-    assert browser.complaints() == []
+    assert page.run(CELLS.format(INTERVAL))[0].startswith("+")
+    assert page.run(CELLS.format(EVIDENCE + 2 * pvalues))[0] == "● clear"
 
 
-def test_long_names_are_shortened(browser, result, tmp_path):
+def test_long_names_are_shortened(page, result, tmp_path):
     """The tooltip has the full name, and the search matches it."""
     long = ["<i>" + 2500 * "ab" + f" middle{j} " + 2500 * "\N{DNA DOUBLE HELIX}" for j in range(60)]
-    replace(result, names=long).to_html(tmp_path / "long.html")
-    visit(browser, tmp_path / "long.html")
-    first = browser.run(CELLS.format(NAME))[0]
+    show(page, replace(result, names=long), tmp_path)
+    first = page.run(CELLS.format(NAME))[0]
     assert first == "<i>" + 28 * "ab" + "a…" + 59 * "\N{DNA DOUBLE HELIX}"
     titles = "[...document.querySelectorAll('.list td.name')].map(cell => cell.title)"
-    assert browser.run(titles) == [long[j] for j in result.selected]
-    browser.click(".search")
-    browser.type(f"middle{result.selected[1]} ")
-    assert browser.run(titles) == [long[result.selected[1]]]
-    assert browser.complaints() == []
+    assert page.run(titles) == [long[j] for j in result.selected]
+    page.click(".search")
+    page.type(f"middle{result.selected[1]} ")
+    assert page.run(titles) == [long[result.selected[1]]]
 
 
 def test_runs_nothing_from_names(browser, result, tmp_path):
-    names = [HOSTILE[k % len(HOSTILE)] for k in range(60)]
-    odd = replace(
-        result,
-        names=names,
-        selected=np.arange(len(HOSTILE)),
-        evidence=Evidence(),
-        effects=None,
-        notes=tuple(HOSTILE),
-        parameters={**result.parameters, HOSTILE[1]: HOSTILE[0]},
-    )
-    odd.to_html(tmp_path / "odd.html", title=HOSTILE[2])
-    visit(browser, tmp_path / "odd.html")
+    names, parameters = [HOSTILE[k % len(HOSTILE)] for k in range(60)], {HOSTILE[1]: HOSTILE[0]}
+    bare = replace(result, selected=np.arange(len(HOSTILE)), evidence=Evidence(), effects=None)
+    odd = replace(bare, names=names, notes=tuple(HOSTILE), parameters=result.parameters | parameters)
+    show(browser, odd, tmp_path, title=HOSTILE[2])
     assert browser.complaints() == []
     assert browser.run("document.title") == HOSTILE[2]
     shown = browser.run(CELLS.format(NAME).replace("innerText.trim()", "textContent"))
@@ -256,32 +235,29 @@ def test_runs_nothing_from_names(browser, result, tmp_path):
     assert browser.run("document.scripts.length") == 2
     text = result.to_html().replace("<main>", "<main><script>window.slipped = 1</script>")
     (tmp_path / "slipped.html").write_text(text, "utf-8")
-    visit(browser, tmp_path / "slipped.html")
+    browser.open(tmp_path / "slipped.html")
+    browser.wait_for(READY)
     assert browser.run("window.slipped") is None  # the policy allows only the page's own script
     assert "Content Security Policy" in str(browser.complaints())
 
 
-def test_a_hundred_thousand_features(browser, tmp_path):
+def test_a_hundred_thousand_features(page, tmp_path):
     """The page has few elements, and the right ones after sorting and searching."""
     p = 100_000
     scores = np.random.default_rng(0).permutation(np.linspace(-1, 1, p))
     selected = np.argsort(-np.abs(scores))[:1000]
-    rounds = (Round(1000, p, 1000, 0.99, 1000 * p, 1.0, 1000.0),)
-    result = ScreeningResult(
-        selected, scores, rounds, np.zeros(p, np.int32), 1000, p, evidence=Evidence(variance_inflation=1.0)
-    )
-    result.to_html(tmp_path / "big.html")
-    assert (tmp_path / "big.html").stat().st_size < 3e6
-    visit(browser, tmp_path / "big.html")
-    assert browser.run(SHOWN) == "1 to 25 of 1,000 features"
-    browser.click(".only")
-    assert browser.run(SHOWN) == "1 to 25 of 100,000 features"
-    browser.click(head(NAME))
-    assert browser.run(CELLS.format(NAME)) == [f"x{j}" for j in range(25)]
-    browser.click(head(SCORE))
-    assert browser.run(CELLS.format(NAME)) == [f"x{j}" for j in np.argsort(-scores)[:25]]
-    browser.click(".search")
-    browser.type("x9999")
-    assert sorted(browser.run(CELLS.format(NAME))) == ["x9999", *(f"x9999{k}" for k in range(10))]
-    assert browser.run("document.querySelectorAll('*').length") < 3000
-    assert browser.complaints() == []
+    rounds, last_round = (Round(1000, p, 1000, 0.99, 1000 * p, 1.0, 1000.0),), np.zeros(p, np.int32)
+    evidence = Evidence(variance_inflation=1.0)
+    show(page, ScreeningResult(selected, scores, rounds, last_round, 1000, p, evidence=evidence), tmp_path)
+    assert (tmp_path / "report.html").stat().st_size < 3e6
+    assert page.run(SHOWN) == "1 to 25 of 1,000 features"
+    page.click(".only")
+    assert page.run(SHOWN) == "1 to 25 of 100,000 features"
+    page.click(head(NAME))
+    assert page.run(CELLS.format(NAME)) == [f"x{j}" for j in range(25)]
+    page.click(head(SCORE))
+    assert page.run(CELLS.format(NAME)) == [f"x{j}" for j in np.argsort(-scores)[:25]]
+    page.click(".search")
+    page.type("x9999")
+    assert sorted(page.run(CELLS.format(NAME))) == ["x9999", *(f"x9999{k}" for k in range(10))]
+    assert page.run("document.querySelectorAll('*').length") < 3000
