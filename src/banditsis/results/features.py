@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -133,32 +132,21 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
     return Features(columns, result.evidence.one_sided, found)
 
 
-def to_json(result: Any) -> str:
-    """See :meth:`ScreeningResult.to_json`."""
+def to_record(result: Any) -> dict[str, Any]:
+    """A result, or several, as plain data for JSON; see :meth:`ScreeningResult.to_json`."""
     if hasattr(result, "results"):
-        records = map(_to_record, result.results)
-        return json.dumps({"responses": dict(zip(result.names, records, strict=True))})
-    return json.dumps(_to_record(result))
-
-
-def _to_record(result: ScreeningResult) -> dict[str, Any]:
+        return {"responses": dict(zip(result.names, map(to_record, result.results), strict=True))}
     columns, evidence = to_lists(result.features.columns), result.evidence
+    names = ("n_rows", "n_features", "cells_read", "fraction_read", "parameters", "notes")
+    of_evidence = ("cells_reread", "one_sided", "no_floor_reason", "no_interval_reason")
     return {
         "features": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         "rounds": [asdict(r) for r in result.rounds],
         "detection_floor": None if evidence.no_floor_reason else result.detection_floor(),
         "undecided": result.undecided.tolist(),
         "bins": to_lists(evidence.bins),
-        "n_rows": result.n_rows,
-        "n_features": result.n_features,
-        "cells_read": result.cells_read,
-        "fraction_read": result.fraction_read,
-        "cells_reread": evidence.cells_reread,
-        "parameters": result.parameters,
-        "notes": result.notes,
-        "one_sided": evidence.one_sided,
-        "no_floor_reason": evidence.no_floor_reason,
-        "no_interval_reason": evidence.no_interval_reason,
+        **{name: getattr(result, name) for name in names},
+        **{name: getattr(evidence, name) for name in of_evidence},
         **vars(result.about),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,7 @@ from banditsis.results.evidence import (
     student_quantile,
     transform,
 )
-from banditsis.results.features import Features, describe_features, list_features, to_json
+from banditsis.results.features import Features, describe_features, list_features, to_record
 from banditsis.statistics.base import Effects
 from banditsis.statistics.null_distributions import METHODS, reject_nulls
 
@@ -43,7 +44,7 @@ class Output:
         The text is ASCII, with escapes for other characters. JSON has no infinity: the logarithm of a p-value
         of 0 is -1e308.
         """
-        return to_json(self)
+        return json.dumps(to_record(self))
 
     def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str | None:
         """A report in one HTML file that works offline: what was found, the features, and how.

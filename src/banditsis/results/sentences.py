@@ -146,15 +146,14 @@ def describe_floor(result: ScreeningResult) -> str:
 
 def _describe_certificate(result: ScreeningResult, reach: float) -> str:
     """What bits of the index could have missed, given the largest score that a feature can have by them."""
-    probability = f"with probability {100 * result.parameters.get('confidence', 0.95):.4g}%"
-    read = f"{result.rounds[-1].n_features:,} features were read in full"
     if reach <= result.rounds[-1].cutoff:
         n_candidates = result.evidence.n_candidates
         these = f"the {n_candidates:,} candidates" if n_candidates else "these"
         n = n_candidates or len(result.selected)
-        selected = f"are the {count(n, 'feature')} that exact screening selects, {probability}"
-        return f"{these} {selected}; {read}."
-    return (
-        f"detection floor: {result.detection_floor():.4f}; every feature at or above it that exact screening "
-        f"selects was selected, {probability}; {read}."
-    )
+        certain = f"{these} are the {count(n, 'feature')} that exact screening selects"
+    else:
+        floor = f"detection floor: {result.detection_floor():.4f}"
+        certain = f"{floor}; every feature at or above it that exact screening selects was selected"
+    probability = f"{100 * result.parameters.get('confidence', 0.95):.4g}%"
+    read = f"{result.rounds[-1].n_features:,} features were read in full"
+    return f"{certain}, with probability {probability}; {read}."

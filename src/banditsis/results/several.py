@@ -57,10 +57,7 @@ class ScreeningResults(Output, Sequence[ScreeningResult]):
     def select(self, fdr: float = 0.05, method: str = "bh") -> dict[str, Indices]:
         """Features of each response that are significant if all tests of all responses count.
 
-        Parameters
-        ----------
-        fdr, method
-            As for :meth:`ScreeningResult.select`.
+        The parameters are those of :meth:`ScreeningResult.select`.
         """
         check_real("fdr", fdr, 0, 1)
         log10 = [result.log10_pvalues for result in self.results]
