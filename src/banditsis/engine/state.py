@@ -225,10 +225,10 @@ class SumState(State):
     def effects(self, response: int, left: Positions, scores: Floats) -> Effects | None:
         """Effect sizes of the features that a response has left, given their scores."""
         found = self.gram.moments(self.statistic.targets_of(response), left)
-        if (effects := self.statistic.effects(found, response)) is None:
-            return None
         scale = np.asarray(self.calibration.scale[self.columns[left]], np.float64)
         with np.errstate(over="ignore"):  # an infinite slope counts as unknown
+            if (effects := self.statistic.effects(found, response)) is None:
+                return None
             effects = effects / scale if self.statistic.one_sided else effects * scale
             factors = effects / found.reduction
         return find_effects(scores, factors, self._null(response, left))
