@@ -236,7 +236,7 @@ PACKAGE = ROOT / "src/banditsis"
 BUDGET = {
     "(top)": 1511,
     "cli": 1147,
-    "core": 1088,
+    "core": 1079,
     "engine": 2463,
     "formats": 2872,
     "index": 1138,

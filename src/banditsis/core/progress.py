@@ -141,28 +141,21 @@ class ProgressBar:
 
     def __call__(self, done: int, total: int) -> None:
         if self.shown and time.perf_counter() >= self.start_time:
-            self._bar = self._bar or _start_bar(self.unit, total)
+            self._bar = self._bar or self._start(total)
             self._bar.update(0, completed=done, total=total, description=self.description or str(self.status))
 
+    def _start(self, total: int) -> Any:
+        """A bar of rich with one task, number 0; a terminal erases it at the end."""
+        from rich import progress as rich
+        from rich.console import Console
 
-def _start_bar(unit: str, total: int) -> Any:
-    """A bar of rich with one task, number 0; a terminal erases it at the end."""
-    from rich import progress as rich
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
-    amount: tuple[Any, ...] = rich.DownloadColumn(), rich.TransferSpeedColumn()
-    if unit != "bytes":
-        amount = (rich.TextColumn(f"{{task.completed:,}}/{{task.total:,}} {unit}"),)
-    bar = rich.Progress(
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(bar_width=None),  # takes the remaining width
-        rich.TaskProgressColumn(),
-        *amount,
-        rich.TimeRemainingColumn(),
-        console=console,
-        transient=console.is_terminal,
-    )
-    bar.add_task("", total=total)
-    bar.start()
-    return bar
+        console = Console(stderr=True, highlight=False)
+        name, bar = rich.TextColumn("{task.description}"), rich.BarColumn(bar_width=None)
+        amount: tuple[Any, ...] = rich.DownloadColumn(), rich.TransferSpeedColumn()
+        if self.unit != "bytes":
+            amount = (rich.TextColumn(f"{{task.completed:,}}/{{task.total:,}} {self.unit}"),)
+        columns = name, bar, rich.TaskProgressColumn(), *amount, rich.TimeRemainingColumn()
+        progress = rich.Progress(*columns, console=console, transient=console.is_terminal)
+        progress.add_task("", total=total)
+        progress.start()
+        return progress

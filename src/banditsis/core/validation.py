@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sys
 import warnings
@@ -137,9 +136,8 @@ def resolve_seed(random_state: Any) -> int:
         return check_integer("random_state", random_state, 0)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31))
-    with contextlib.suppress(TypeError, ValueError):
-        if not isinstance(random_state, bool):
-            return int(np.random.default_rng(random_state).integers(2**53))
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return int(np.random.default_rng(random_state).integers(2**53))
     raise TypeError(f"random_state must be an integer, Generator, RandomState or None, got {random_state!r}.")
 
 
