@@ -1,5 +1,7 @@
 """Run a command as a person does, and data to run it on."""
 
+import json
+
 import numpy as np
 from click.testing import CliRunner
 
@@ -18,9 +20,21 @@ def run(*arguments):
     return result
 
 
+def read_json(*arguments):
+    """The record that a command prints with --json, and nothing else."""
+    result = run(*arguments, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    return json.loads(result.stdout)
+
+
 def said(result):
     return " ".join(result.stderr.split())
 
 
-def screened(folder, *options, target="y.npy"):
-    return run("screen", folder / "x.npy", "--target", folder / target, "--seed", 0, *options)
+def in_file(folder, *options, target="y.npy"):
+    """Arguments of screen for x.npy and a target in a folder."""
+    return "screen", folder / "x.npy", "--target", folder / target, "--seed", 0, *options
+
+
+def selected(record):
+    return {feature["index"] for feature in record["features"]}

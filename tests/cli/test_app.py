@@ -1,17 +1,18 @@
 """The command line, as a person runs it."""
 
-import json
 import subprocess
 import sys
 import threading
 
+import click
 import pytest
-from command_line import run, said
+from command_line import read_json, run, said
 
 from banditsis import __version__
-from banditsis.cli.plan import compared_plans
+from banditsis.cli.app import GROUPS, app
 from banditsis.core.progress import ProgressBar, show_progress, status
 from banditsis.plans import make_plan
+from banditsis.statistics import STATISTICS
 
 
 def test_demo():
@@ -24,54 +25,57 @@ def test_demo():
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-def test_help_and_version():
-    short, long = run("-h").stdout, run("--help").stdout
-    assert short == long
-    for part in ("demo", "Exit codes: 0", "130"):
-        assert part in long
-    screening = run("screen", "--help").stdout
-    groups = [screening.index(f"\n{group}:") for group in ("Data", "Selection", "Statistics", "Output")]
+def test_help_version_and_completion():
+    assert run("-h").stdout == run("--help").stdout
+    groups = [run("screen", "--help").stdout.index(f"\n{group}:") for group in GROUPS]
     assert groups == sorted(groups)
-    assert groups[1] < screening.index("--budget") < groups[2] < screening.index("--pvalues")
-    for command in ("demo", "screen", "sample-check", "index", "info", "plan"):
-        text = run(command, "--help").stdout
+    for name, command in app.commands.items():
+        text = run(name, "--help").stdout
+        assert f"\n  {name} " in run("-h").stdout
         assert "Exit codes: 0 success, 1 invalid input" in text
         assert max(map(len, text.splitlines())) <= 80
+        assert all(option in text for parameter in command.params[1:] for option in parameter.opts)
     code = """
 import sys, banditsis.core.progress
 from banditsis.cli.app import app
 app(["--version"], standalone_mode=False)
-print("rich" in sys.modules)  # which is loaded for bars only
+print(*{"rich", "numpy", "pyarrow"} & {*sys.modules})  # rich is loaded for bars only
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [f"banditsis {__version__}", "False"]
+    assert done.stdout.splitlines() == [f"banditsis {__version__}", ""]
+    parameters = {parameter.name: parameter for parameter in app.commands["screen"].params}
+
+    def complete(name, incomplete):
+        context = click.Context(app.commands["screen"])
+        return [c.value for c in parameters[name].shell_complete(context, incomplete)]
+
+    assert complete("statistic", "pe") == ["pearson"]
+    assert complete("statistic", "") == ["auto", *STATISTICS]
+    assert complete("row_order", "b") == ["blocks"]
 
 
 def test_planning():
-    small = ("plan", "--rows", 100, "--features", 50, "--keep", 1, "--budget", 1, "--json")
-    assert json.loads(run(*small).stdout)["fraction"] == 1
-    huge = ("plan", "--rows", "1e12", "--features", "1e6", "--keep", "100", "--budget", "1e-6")
-    assert "all rows" not in run(*huge).stdout
-    text = run(*huge, "--compare").stdout
+    small = ("plan", "--rows", 100, "--features", 50, "--keep", 1, "--budget", 1)
+    assert read_json(*small)["fraction"] == 1
+    huge = ("plan", "--rows", "1e12", "--features", "1e6", "--keep", "100", "--budget", "1e-6", "--compare")
+    text = run(*huge).stdout
     assert "optimal: 1,000,000,000,000 rows × 1,000,000 features" in text
     assert "Detection floor" in text
-    assert "all rows (SIS)" in text
     assert max(map(len, text.splitlines())) <= 80
-    sizes = ("plan", "--rows", "1e7", "--features", "10000", "--keep", "50", "--json")
-    record = json.loads(run(*sizes, "--min-correlation", "0.1", "--dtype", "float64").stdout)
+    sizes = ("plan", "--rows", "1e7", "--features", "10000", "--keep", "50")
+    record = read_json(*sizes, "--min-correlation", "0.1", "--dtype", "float64")
     assert record["name"] == "guaranteed"
     assert record["bytes"] == 8 * record["cells"] < 8 * record["most_cells"]
     assert record["detection_floor"] == pytest.approx(0.1)
-    likely = json.loads(run(*sizes, "--min-correlation", "0.1", "--confidence", "0.9").stdout)
+    likely = read_json(*sizes, "--min-correlation", "0.1", "--confidence", "0.9")
     assert likely["steps"] != record["steps"]
-    plan = make_plan(10**7, 10_000, 50)
-    assert json.loads(run(*sizes).stdout)["cells"] == plan.cells
-    compared = {name: other.cells / plan.cells for name, other in compared_plans(plan).items()}
+    records = read_json(*sizes, "--compare")
+    cells = records["this plan"]["cells"]
+    assert cells == make_plan(10**7, 10_000, 50).cells
+    compared = {name: other["cells"] / cells for name, other in records.items()}
     assert compared.pop("all rows (SIS)") > 1
     assert all(0.99 <= share <= 1 for share in compared.values())
     assert any(name.startswith("paper (α = 0.4") for name in compared)
-    both = json.loads(run(*sizes, "--compare").stdout)
-    assert both["this plan"]["cells"] >= both["optimal"]["cells"]
 
 
 @pytest.mark.parametrize(

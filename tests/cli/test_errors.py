@@ -4,15 +4,10 @@ import gzip
 import os
 import re
 
-import click
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import N, X, Y, run, said, screened
-
-from banditsis.cli.app import app
-from banditsis.engine.sampling import ROW_ORDERS
-from banditsis.statistics import STATISTICS
+from command_line import N, X, Y, in_file, run, said
 
 GIVEN = ("x.npy", "--target", "y.npy")
 
@@ -21,17 +16,16 @@ GIVEN = ("x.npy", "--target", "y.npy")
     ("arguments", "code", "message"),
     [
         ((*GIVEN, "--alpha", 1, "--budget", 0.1), 2, "--alpha and --budget are mutually exclusive"),
-        ((*GIVEN, "--exact", "--alpha", 1), 2, "--exact and --alpha are mutually exclusive"),
         ((*GIVEN, "--exact", "--row-order", "stored"), 2, "--exact and --row-order are mutually exclusive"),
         ((*GIVEN, "--avoid-redundancy", "--fdr", 0.1), 2, "--avoid-redundancy and --fdr are mutually"),
         ((*GIVEN, "--fdr", 0.1, "--keep", 3), 2, "--keep and --fdr are mutually exclusive"),
         ((*GIVEN, "--iterative", "--fdr", 0.1), 2, "--iterative and --fdr are mutually exclusive"),
+        ((*GIVEN, "--by", "x1", "--covariates", "x2"), 2, "--covariates and --by are mutually exclusive"),
         ((*GIVEN, "--verbose", "-q"), 2, "--quiet and --verbose are mutually exclusive"),
         ((*GIVEN, "--fdr", 2), 2, "'--fdr': 2.0 is not in the range 0<x<1"),
         ((*GIVEN, "--confidence", 0.9), 2, "--confidence 0.9 needs --min-correlation"),
         ((*GIVEN, "--statistic", "cox"), 2, "needs two targets, the time and the event"),
         ((*GIVEN, "--all-features"), 2, "set --output to a .csv or .parquet file"),
-        ((*GIVEN, "--all-features", "-o", "all.json"), 2, "set --output to a .csv or .parquet file"),
         ((*GIVEN, "--budget", 1e-9), 1, "at least 0.001"),
         ((*GIVEN, "--output", "best.xlsx"), 2, "end in .csv"),
         ((*GIVEN, "--output", "nowhere/best.csv"), 2, "cannot be written: No such file"),
@@ -40,7 +34,6 @@ GIVEN = ("x.npy", "--target", "y.npy")
         ((*GIVEN, "--n-jobs", 0), 2, "--n-jobs"),
         ((*GIVEN, "--memory-limit", "lots"), 2, "'lots' must be an integer such as 500 or 1e6, or a size"),
         ((*GIVEN, "--statistic", "pearl"), 2, "'pearson'"),
-        ((*GIVEN, "--row-order", "random-ish"), 2, "'random'"),
         (("gone.npy", "--target", "y", "--exact", "--alpha", 1), 2, "mutually exclusive"),
         (("x.npy",), 2, "--target"),
         (("x.npy", "--target", "short.npy"), 1, "100 values for the 4,000 rows"),
@@ -71,46 +64,31 @@ def test_debugging_shows_where(folder, monkeypatch):
         run("screen", folder / "nothing.npy", "--target", folder / "y.npy")
 
 
-FAULTS = {
-    "gzip": (
-        gzip.compress(b"a,y\n1,2\n"),
-        "x.csv is a gzip file, .*: unpack it, or .* rename it",
-    ),
-    "UTF-16": ("a,y\n1,2\n".encode("utf-16"), "is UTF-16 text: convert it to UTF-8"),
-    "dates": (b"b,y\n2020-01-01,u\n2020-01-02,v\n2020-01-03,u\n", r"skipped b \(dates\)"),
-    "classes": (b"a,y\n" + b"".join(b"1,c%d\n" % k for k in range(9)), "text with 9 classes in 9 rows"),
-    "one class": (b"a,y\n1,hi\n2,hi\n4,hi\n5,hi\n", "got one class: 'hi'."),
-    "header alone": (b"a,y\n", "has no rows"),
-    "target alone": (b"y\n1\n2\n3\n", "has no column that could be a feature"),
-}
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_faults_of_texts(tmp_path, name):
-    content, message = FAULTS[name]
-    (tmp_path / "x.csv").write_bytes(content)
-    options = ("--target", "y", "--statistic", "anova", "--alpha", 1, "--keep", 1)
-    result = run("screen", tmp_path / "x.csv", *options)
-    assert result.exit_code == 1
-    assert re.search(message, said(result))
-
-
 @pytest.mark.parametrize(
-    ("array", "message"),
+    ("name", "content", "message"),
     [
-        (np.array([[1, "a"]], dtype=object), "Python objects"),
-        (np.zeros((4, 3, 2)), "has shape (4, 3, 2): features have two dimensions"),
-        (np.zeros(4, dtype=[("a", "f8"), ("b", "f8")]), "holds records (a, b): save its fields"),
-        (np.zeros((0, 5)), "no rows"),
+        ("x.csv", gzip.compress(b"a,y\n1,2\n"), "x.csv is a gzip file, .*: unpack it, or .* rename it"),
+        ("x.csv", "a,y\n1,2\n".encode("utf-16"), "is UTF-16 text: convert it to UTF-8"),
+        ("x.csv", b"b,y\n2020-01-01,u\n2020-01-02,v\n2020-01-03,u\n", r"skipped b \(dates\)"),
+        ("x.csv", b"a,y\n" + b"".join(b"1,c%d\n" % k for k in range(9)), "text with 9 classes in 9 rows"),
+        ("x.csv", b"a,y\n1,hi\n2,hi\n4,hi\n5,hi\n", "got one class: 'hi'."),
+        ("x.csv", b"a,y\n", "has no rows"),
+        ("x.csv", b"y\n1\n2\n3\n", "has no column that could be a feature"),
+        ("x.npy", np.array([[1, "a"]], dtype=object), "Python objects"),
+        ("x.npy", np.zeros((4, 3, 2)), r"has shape \(4, 3, 2\): features have two dimensions"),
+        ("x.npy", np.zeros(4, dtype=[("a", "f8"), ("b", "f8")]), r"holds records \(a, b\): save its fields"),
+        ("x.npy", np.zeros((0, 5)), "no rows"),
     ],
 )
-def test_arrays_that_are_no_features(folder, tmp_path, array, message):
-    np.save(tmp_path / "x.npy", array, allow_pickle=True)
-    for result in (
-        run("info", tmp_path / "x.npy"),
-        run("screen", tmp_path / "x.npy", "--target", folder / "y.npy"),
-    ):
-        assert (result.exit_code, message in said(result)) == (1, True)
+def test_faults_of_files(tmp_path, name, content, message):
+    if isinstance(content, bytes):
+        (tmp_path / name).write_bytes(content)
+    else:
+        np.save(tmp_path / name, content, allow_pickle=True)
+    options = ("--target", "y", "--statistic", "anova", "--alpha", 1, "--keep", 1)
+    result = run("screen", tmp_path / name, *options)
+    assert result.exit_code == 1
+    assert re.search(message, said(result))
 
 
 def test_messages_name_concepts(folder, tmp_path):
@@ -191,20 +169,4 @@ def test_no_output_is_added_to_a_folder_of_data(folder, tmp_path):
         assert (result.exit_code, "would change the input" in said(result)) == (2, True)
     assert contents(tmp_path) == before
     (tmp_path / "folder.csv").mkdir()
-    assert "is a folder" in said(screened(folder, "--output", tmp_path / "folder.csv"))
-
-
-def test_help_and_completion():
-    text = " ".join(run("screen", "--help").stdout.split())
-    for part in ("--min-correlation", "banditsis screen data.parquet"):
-        assert part in text
-    command = app.commands["screen"]
-    parameters = {parameter.name: parameter for parameter in command.params}
-
-    def complete(name, incomplete):
-        return [c.value for c in parameters[name].shell_complete(click.Context(command), incomplete)]
-
-    assert complete("statistic", "pe") == ["pearson"]
-    assert complete("statistic", "") == ["auto", *STATISTICS]
-    assert complete("row_order", "") == ["auto", *ROW_ORDERS[1:]]
-    assert complete("missing", "p") == ["pairwise"]
+    assert "is a folder" in said(run(*in_file(folder, "--output", tmp_path / "folder.csv")))

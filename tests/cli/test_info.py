@@ -1,18 +1,17 @@
 """The commands info and index."""
 
-import json
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import N, P, X, Y, run, said
+from command_line import N, P, X, Y, read_json, run, said, selected
 
 import files
 
 
 def info(*arguments):
-    return json.loads(run("info", *arguments, "--json").stdout)
+    return read_json("info", *arguments)
 
 
 def test_info(folder):
@@ -56,14 +55,15 @@ def test_index_then_screen(folder, tmp_path):
     assert "banditsis info" in said(result)
     again = run("index", folder / "both.npy", "--out", store)
     assert (again.exit_code, "--force" in said(again)) == (1, True)
-    record = json.loads(run("screen", store, "--keep", 2, "--json").stdout)  # it carries its target
-    assert {f["index"] for f in record["features"]} == {7, 42}
+    record = read_json("screen", store, "--keep", 2)  # it carries its target
+    assert selected(record) == {7, 42}
     assert record["parameters"]["row_order"] == "stored"
-    result = run("screen", store, "--target", folder / "y.npy", "--keep", 2, "--exact")
-    assert "was taken in row order" in result.stdout
-    assert {int(k) for k in re.findall(r"^ +\d+ +x(\d+) ", result.stdout, re.M)} == {7, 42}
+    record = read_json("screen", store, "--target", folder / "y.npy", "--keep", 2, "--exact")
+    assert selected(record) == {7, 42}
+    assert any("was taken in row order" in note for note in record["notes"])
     record = info(store, "--verify")
     assert (record["n_rows"], record["shuffled"], record["seed"], record["verified"]) == (N, True, [1], True)
+    assert record["target"] == "x60"
     costs = {cost["plan"]: cost for cost in record["costs"]}
     assert costs["exact"]["bytes"] == 8 * N * P
     assert costs["default"]["cells"] < N * P
@@ -77,14 +77,14 @@ def test_index_then_screen(folder, tmp_path):
 
 def test_an_index_with_a_target(folder, tmp_path):
     np.save(tmp_path / "y.npy", np.arange(N) % 100 == 0)
-    store, limit = tmp_path / "x.index", ("--memory-limit", "16MB")
-    given = ("index", folder / "x.npy", "--out", store, "--target", tmp_path / "y.npy", "--seed", 1)
-    assert "must be at least 16,000,000 bytes (16 MB)" in said(run(*given, "--memory-limit", "15MB"))
-    assert run(*given, *limit).exit_code == 0
+    store = tmp_path / "x.index"
+    given = ("index", folder / "x.npy", "--out", store, "--target", tmp_path / "y.npy", "--memory-limit")
+    assert "must be at least 16,000,000 bytes (16 MB)" in said(run(*given, "15MB"))
+    assert run(*given, "16MB").exit_code == 0
     text = run("info", store, "--verify").stdout
     assert "(verified)" in text
     assert re.search("^stored by: +columns, ", text, re.M)
-    record = json.loads(run("screen", store, "--budget", 0.2, "--keep", 2, "--json").stdout)
+    record = read_json("screen", store, "--budget", 0.2, "--keep", 2)
     assert record["parameters"]["row_order"] == "stored"
 
 
@@ -112,8 +112,8 @@ def test_no_header_and_codes_for_missing_values(tmp_path):
     rows[::7, 0], rows[::9, 2] = "-9", "?"
     (tmp_path / "y.csv").write_text("a,b,y\n" + "\n".join(map(",".join, rows)) + "\n")
     codes = ["--na", "-9", "--na", "?"]
-    done = run("screen", tmp_path / "y.csv", "--target", "y", "--exact", "--json", *codes)
-    assert json.loads(done.stdout)["n_rows"] == 200 - len(rows[::9])
+    record = read_json("screen", tmp_path / "y.csv", "--target", "y", "--exact", *codes)
+    assert record["n_rows"] == 200 - len(rows[::9])
     assert info(tmp_path / "y.csv", *codes)["n_features"] == 3
     assert run("index", tmp_path / "y.csv", "--out", tmp_path / "y.index", *codes).exit_code == 0
     np.save(tmp_path / "x.npy", np.eye(9))
@@ -130,9 +130,8 @@ def test_append_to_an_index_and_screen_it(tmp_path):
     assert run("index", tmp_path / "a.npy", "--out", store, "--target", "301").exit_code == 0
     assert run("index", tmp_path / "b.npy", "--append", store).exit_code == 0
     assert info(store, "--verify")["n_rows"] == 9000
-    result = run("screen", store, "--keep", 2)
-    text = " ".join(result.stdout.split())
+    text = " ".join(run("screen", store, "--keep", 2).stdout.split())
     assert "These are the 2 features that exact screening selects, with probability 95%" in text
-    assert {int(k) for k in re.findall(r"^ +\d+ +x(\d+) ", result.stdout, re.M)} == {3, 8}
+    assert selected(read_json("screen", store, "--keep", 2)) == {3, 8}
     for options in ((), ("--out", store, "--append", store)):
         assert "set --out to the index to write" in said(run("index", tmp_path / "a.npy", *options))

@@ -1,11 +1,9 @@
 """What a sample of the rows misses, by the command and by its parts."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run, said
+from command_line import read_json, run, said
 
 from banditsis import Plan, screen
 from banditsis.results import SampleCheck
@@ -32,7 +30,7 @@ def folder(tmp_path_factory):
 def test_what_a_sample_misses_is_named_with_its_exact_correlation(folder, tmp_path):
     X, y = simulated(0)
     command = ("sample-check", folder / "x.parquet", "--target", "y", "--rows", 1500, "--keep", 40)
-    record = json.loads(run(*command, "--json").stdout)
+    record = read_json(*command)
     assert (record["n_rows"], record["sample_rows"], record["n_features"]) == (N, 1500, P + 1)
     best = {feature["name"]: feature for feature in record["features"]}
     for name, feature in list(best.items())[1:]:
