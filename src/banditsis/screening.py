@@ -190,7 +190,7 @@ def screen(
         n_choose=n_choose,
         seed=resolve_seed(random_state),
         responses=response_names(y),
-        on_round=getattr(progress, "round_done", None),
+        on_round=getattr(progress, "round_done", lambda done: None),
     )
     announce_compilation(progress)
     with Workers(count_jobs(n_jobs)) as workers, one_blas_thread():

@@ -184,8 +184,7 @@ def _next_round(
             result = add_notes(result, [note] * (few.size > 0))
         results.append(add_round(result, some, features[k], kept, done))
         left.append(kept if isinstance(positions, slice) else positions[kept])
-        if run.settings.on_round is not None:
-            run.settings.on_round(results[-1].rounds[-1])
+        run.settings.on_round(results[-1].rounds[-1])
     return Found(state, left, results)
 
 

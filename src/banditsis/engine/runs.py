@@ -40,7 +40,7 @@ class Settings:
     #: names of the responses, empty if they have none
     responses: Sequence[str] = ()
     #: called with each finished round
-    on_round: Callable[[Round], object] | None = None
+    on_round: Callable[[Round], object] = lambda done: None
 
 
 class Given(NamedTuple):

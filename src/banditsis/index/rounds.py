@@ -23,7 +23,7 @@ from banditsis.engine.state import Scored, SumState
 from banditsis.index.sketch import Estimates, find_sketch
 from banditsis.plans import strongest
 from banditsis.results import Round, ScreeningResult, strength
-from banditsis.sources.base import Calibration, calibrate, pilot_rows, summing_dtype
+from banditsis.sources.base import calibrate, pilot_rows, summing_dtype
 from banditsis.sources.views import Subset
 from banditsis.statistics.linear import LinearStatistic, target_moments
 from banditsis.statistics.moments import SMALLEST_RESIDUAL
@@ -57,14 +57,18 @@ def bit_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Itera
         part = statistic if q <= size else statistic.subset(range(k, min(k + size, q)))
         compute, asked = ask(part, n)
         estimates = sketch.estimate(compute, workers, lambda rows: tick(rows * p * q // 32))
-        _check_finite(run, estimates)
+        bad = np.isnan(estimates.squares) | (estimates.missing > 0) & (not statistic.pairwise)
+        if bad.any():
+            first = np.flatnonzero(bad)[:MAX_NONFINITE]
+            raise_nonfinite(run.source, slice(0, n), first, statistic.pairwise)
         found += [_find_limits(run, part, estimates, j, *given) for j, given in enumerate(asked)]
     seconds, results = (clock() - started) / q, list[ScreeningResult]()
     for k, estimated in enumerate(found):
         kept, cutoff = strongest(strength(estimated.scores, run.statistic.one_sided), run.plan.n_keep)
         done = Round(step.n_rows, p, len(kept), cutoff, step.n_rows * p, seconds, float(step.n_rows))
+        run.settings.on_round(done)
         scored = Scored(estimated.scores, None)
-        results.append(_add_round(run, run.begin_result(k), scored, np.arange(p), kept, done))
+        results.append(add_round(run.begin_result(k), scored, np.arange(p), kept, done))
     yield results
     status().round = 2
     reason = None
@@ -73,19 +77,12 @@ def bit_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Itera
     for k, estimated in enumerate(found):
         alone = statistic if q == 1 else statistic.subset([k])
         results[k] = _read_candidates(run, alone, results[k], estimated, reason, workers, tick)
-        yield results
+        if (k + 1) % 100 == 0:
+            yield results
     if (n_choose := run.settings.n_choose) is not None:
         results = [choose_features(run.source, r, slice(0, n), run.weigh, n_choose) for r in results]
     corrected = correct_pvalues(run.source, statistic, results, slice(0, n), run.settings.pvalues)
     yield flag_features(run, corrected)
-
-
-def _add_round(
-    run: Run, result: ScreeningResult, scored: Scored, features: Indices, kept: Indices, done: Round
-) -> ScreeningResult:
-    if run.settings.on_round is not None:
-        run.settings.on_round(done)
-    return add_round(result, scored, features, kept, done)
 
 
 def ask(statistic: LinearStatistic, n: int) -> tuple[Callable[[Any], Floats], list[tuple[slice, float]]]:
@@ -122,14 +119,6 @@ def ask(statistic: LinearStatistic, n: int) -> tuple[Callable[[Any], Floats], li
         return np.column_stack([A[:, 1:] / np.sqrt(n), (statistic.targets(rows) - A @ (slopes / n)) @ W])
 
     return compute, asked
-
-
-def _check_finite(run: Run, estimates: Estimates) -> None:
-    """Raise if a cell is infinite, or missing although it may not be."""
-    bad = np.isnan(estimates.squares) | (estimates.missing > 0) & (not run.statistic.pairwise)
-    if bad.any():
-        everything = slice(0, run.source.shape[0])
-        raise_nonfinite(run.source, everything, np.flatnonzero(bad)[:MAX_NONFINITE], run.statistic.pairwise)
 
 
 def _find_limits(
@@ -198,42 +187,29 @@ def _read_candidates(
     run: Run,
     statistic: LinearStatistic,
     result: ScreeningResult,
-    estimated: Estimated,
+    found: Estimated,
     reason: str | None,
     workers: Workers,
     tick: Callable[[int], None],
 ) -> ScreeningResult:
     """Read candidates in full until no other feature can be among the best, or as many as the plan allows."""
-    (n, p), d, started, limits = run.source.shape, run.plan.n_keep, clock(), estimated.limits
-    shift = np.zeros(p, summing_dtype(run.source.dtype))
-    state = SumState.begin(run.source, statistic, Calibration(shift, shift + 1), np.arange(0))
-    count, needed = 0, estimated.n_first
-    while count < needed:
-        state, count = _read(state, np.sort(estimated.order[count:needed]), workers, tick), needed
+    everything, d, started, budget = slice(0, run.source.shape[0]), run.plan.n_keep, clock(), len(found.order)
+    n, count, needed = everything.stop, 0, found.n_first
+    while count < needed:  # once or twice, because the cutoff can only grow
+        count, features = needed, np.sort(found.order[:needed])
+        view = Subset(run.source, columns=features)
+        calibration = calibrate(view, everything, pilot_rows(view, everything), summing_dtype(view.dtype))
+        state = SumState.begin(view, statistic, calibration, None).add(everything, workers, tick)
+        if (bad := state.find_nonfinite()).size:
+            raise_nonfinite(view, everything, bad[:MAX_NONFINITE], statistic.pairwise)
         scored = state.score(0, slice(None))
         kept, cutoff = strongest(strength(scored.scores, statistic.one_sided), d)
-        needed = int(np.count_nonzero(limits[estimated.order] > cutoff))  # the first of them
-    tick(n * (run.plan.steps[0].n_keep - count))  # that were not needed
-    features = state.columns
+        needed = int(np.count_nonzero(found.limits[found.order] > cutoff))  # the first of them
+    tick(n * (budget - count))  # that were not needed
     done = Round(n, count, d, cutoff, n * count, clock() - started, float(n))
     result = replace(result, rounds=(replace(result.rounds[0], n_kept=count),))
-    result = _add_round(run, result, scored, features, kept, done)
-    reach = None if reason else float(np.delete(limits, features).max(initial=0.0))
+    run.settings.on_round(done)
+    result = add_round(result, scored, features, kept, done)
+    reach = None if reason else float(np.delete(found.limits, features).max(initial=0.0))
     evidence = replace(result.evidence, reach=reach, no_floor_reason=reason)
     return add_effects(Found(state, [kept], [replace(result, evidence=evidence)]), 0)
-
-
-def _read(state: SumState, features: Indices, workers: Workers, tick: Callable[[int], None]) -> SumState:
-    """The state with the sums of more features over all rows."""
-    everything, before = slice(0, state.source.shape[0]), state.columns
-    view = Subset(state.source, columns=features)  # to calibrate all columns would take longer
-    shift, scale = state.calibration.shift.copy(), state.calibration.scale.copy()
-    found = calibrate(view, everything, pilot_rows(view, everything), shift.dtype)
-    shift[features], scale[features] = found.shift, found.scale
-    more = SumState.begin(state.source, state.statistic, Calibration(shift, scale), features)
-    more = more.add(everything, workers, tick)
-    if (bad := more.find_nonfinite()).size:
-        raise_nonfinite(state.source, everything, bad[:MAX_NONFINITE], state.statistic.pairwise)
-    both = np.concatenate([before, features])
-    state = replace(more, columns=both, sums=np.concatenate([state.sums, more.sums], axis=-1))
-    return state.take(np.argsort(both))
