@@ -239,7 +239,7 @@ BUDGET = {
     "core": 1079,
     "engine": 2463,
     "formats": 2872,
-    "index": 1138,
+    "index": 1113,
     "kernels": 2146,
     "plans": 1513,
     "results": 1344,
