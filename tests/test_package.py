@@ -242,8 +242,8 @@ BUDGET = {
     "index": 1113,
     "kernels": 2146,
     "plans": 1513,
-    "results": 1344,
-    "show": 1261,
+    "results": 1136,
+    "show": 803,
     "sources": 2642,
     "statistics": 3293,
 }
