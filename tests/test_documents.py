@@ -83,7 +83,7 @@ def test_code_of_page(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run(f"docs/{page}", {}, capsys)
     if page == "results.md":
-        assert len(plt.get_fignums()) == 3
+        assert len(plt.get_fignums()) == 2
         report = (tmp_path / "report.html").read_text("utf-8")
         assert "<h1>Features associated with yield</h1>" in report
     plt.close("all")
