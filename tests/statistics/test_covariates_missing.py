@@ -130,18 +130,3 @@ def test_notes_count_missing_covariates_and_missing_responses_separately():
     y[2:10] = np.nan  # two of these have no covariate either
     notes = screen(x, y, plan, covariates=z, missing="pairwise").notes
     assert any("6 rows were left out, because their response is missing" in note for note in notes)
-
-
-@pytest.mark.parametrize("statistic", ["pearson", "anova", "logistic", "poisson", "cox"])
-def test_pairwise_deletion_changes_nothing_without_missing_values(statistic):
-    y = Y if statistic == "pearson" else rng.integers(0, 3 if statistic == "anova" else 2, N)
-    y = np.column_stack([np.exp(Y / 4), y]) if statistic == "cox" else y
-    found = exact(COMPLETE, y, statistic=statistic)
-    plain = exact(COMPLETE, y, statistic=statistic, missing="raise")
-    np.testing.assert_allclose(found.scores, plain.scores, atol=1e-13)
-    np.testing.assert_allclose(found.log10_pvalues, plain.log10_pvalues, rtol=1e-9)
-    np.testing.assert_array_equal(found.evidence.present, np.full(5, N))
-    some = exact(y=y, statistic=statistic)
-    np.testing.assert_allclose(some.scores[5], plain.scores[5], atol=1e-12)
-    if found.effects is not None:
-        np.testing.assert_allclose(found.effects.se, plain.effects.se, rtol=1e-9)

@@ -81,16 +81,16 @@ def test_scores_and_pvalues(statistic, covariates, weights, cells, container):
     if family is not None:
         mean = sm.GLM(y, A, family, var_weights=w).fit(tol=1e-12).fittedvalues
         b, v = y - mean, family.variance(mean)
-    result = screen(
-        CONTAINERS[container](cells),
-        y,
-        Plan.exact(N, P, P),
-        statistic=statistic,
-        covariates=covariates,
-        sample_weight=weights,
-        missing="pairwise",
-    )
-    single, shares = container == "float32", np.isfinite(cells).mean(axis=0)
+    options = {"statistic": statistic, "covariates": covariates, "sample_weight": weights}
+    single = container == "float32"
+    source, plan = CONTAINERS[container](cells), Plan.exact(N, P, P)
+    result = screen(source, y, plan, missing="pairwise", **options)
+    if cells is X:  # pairwise deletion changes nothing
+        plain, atol = screen(source, y, plan, **options), 1e-6 if single else 1e-12
+        np.testing.assert_allclose(result.scores, plain.scores, atol=atol)
+        np.testing.assert_allclose(result.log10_pvalues, plain.log10_pvalues, rtol=1e-5, atol=1e-9)
+        np.testing.assert_allclose(result.effects or 0, plain.effects or 0, rtol=1e-5)
+    shares = np.isfinite(cells).mean(axis=0)
     known = [np.isfinite(x) for x in cells.T]
     found = [reference(x[m], y[m], A[m], w[m], b[m], v[m]) for x, m in zip(cells.T, known, strict=True)]
     scores, pvalues = np.array(found).T

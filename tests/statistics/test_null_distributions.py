@@ -43,16 +43,8 @@ def test_pearson_and_anova():
     assert exact().pvalues[9] == 1
 
 
-def test_pvalues_of_gappy_features_count_what_is_present():
-    gaps = np.where(rng.random(X.shape) < 0.3, np.nan, X)
-    result = exact(gaps, missing="pairwise")
-    here = ~np.isnan(gaps[:, 3])
-    assert result.pvalues[3] == pytest.approx(stats.pearsonr(gaps[here, 3], Y[here]).pvalue, rel=1e-9)
-    result = exact(gaps, LABELS, statistic="anova", missing="pairwise")
-    here = ~np.isnan(gaps[:, 7])
-    groups = [gaps[here & (c == LABELS), 7] for c in range(3)]
-    assert result.pvalues[7] == pytest.approx(stats.f_oneway(*groups).pvalue, rel=1e-9)
-    without = np.where((LABELS == 2)[:, None], np.nan, X)  # a class that no feature was seen in
+def test_a_class_in_which_a_feature_was_not_seen_does_not_count():
+    without = np.where((LABELS == 2)[:, None], np.nan, X)
     result = exact(without, LABELS, statistic="anova", missing="pairwise")
     two = [X[c == LABELS, 7] for c in range(2)]
     assert result.pvalues[7] == pytest.approx(stats.f_oneway(*two).pvalue, rel=1e-9)
@@ -94,16 +86,6 @@ def test_null_distributions_at_extreme_scores():
     z = 150.0
     log10 = (np.log(2 / (z * np.sqrt(2 * np.pi))) - z * z / 2 + np.log1p(-1 / z**2 + 3 / z**4)) / np.log(10)
     assert NormalNull(z).log10_pvalues(np.array([-1.0]))[0] == pytest.approx(log10, rel=1e-10)
-
-
-def test_a_very_small_pvalue_from_data():
-    n = 20_000
-    x = rng.standard_normal((n, 2))
-    result = screen(x, x[:, 0] + 0.5 * rng.standard_normal(n), Plan.exact(n, 2, 1))
-    r2 = result.scores[0] ** 2
-    assert result.pvalues[0] == 0
-    assert result.log10_pvalues[0] < -5000
-    assert result.log10_pvalues[0] == pytest.approx(log10_tail(r2, n / 2 - 1, 0.5), rel=1e-10)
 
 
 @pytest.mark.parametrize("fdr", [0.01, 0.05, 0.5])
@@ -184,13 +166,12 @@ def test_unknown_null_distribution_and_bad_arguments():
         exact().select(1)
 
 
-@pytest.mark.parametrize("all_features", [False, True])
 @pytest.mark.parametrize("adaptive", [False, True])
-def test_frames_and_json_carry_pvalues(all_features, adaptive):
+def test_frames_and_json_carry_pvalues(adaptive):
     y = np.where(np.arange(N) < 3, 1e-9, 0) + X[:, 3]  # one p-value that is 0
     plan = Plan.paper(N, P, 5) if adaptive else Plan.exact(N, P, 5)
     result = screen(X, y, plan, pvalues=True, random_state=0)
-    frame = result.to_frame(all_features=all_features)
+    frame = result.to_frame(all_features=True)
     np.testing.assert_array_equal(frame["pvalue"], result.pvalues[frame["index"]])
     np.testing.assert_array_equal(frame["adjusted_pvalue"], adjusted_pvalues(result)[frame["index"]])
     text = result.to_json()
