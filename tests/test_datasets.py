@@ -16,25 +16,18 @@ SIGMA = 0.5 ** np.abs(np.subtract.outer(np.arange(P), np.arange(P)))
 
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_shapes_and_types(make, dtype):
+def test_shapes_types_and_seeds(make, dtype, monkeypatch):
+    """The seed determines the data, and not the size of the blocks."""
     X, y, active = make(300, 40, 1, n_active=4, dtype=dtype)
-    assert X.shape == (300, 40)
-    assert X.dtype == dtype
+    assert (X.shape, X.dtype, y.shape, y.dtype) == ((300, 40), dtype, (300,), np.float64)
     assert X.flags.c_contiguous
-    assert y.shape == (300,)
-    assert y.dtype == np.float64
     assert active.tolist() == [0, 1, 2, 3]
     assert np.isfinite(X).all()
-
-
-@pytest.mark.parametrize("make", MAKERS)
-def test_the_seed_and_not_the_block_size_determines_the_data(make, monkeypatch):
-    first, other = make(100, 30, 3), make(100, 30, 4)
-    monkeypatch.setattr(datasets, "BLOCK", 70)
-    again = make(100, 30, 3)
-    assert np.array_equal(first[0], again[0])
-    assert np.array_equal(first[1], again[1])
-    assert not np.array_equal(first[0], other[0])
+    monkeypatch.setattr(datasets, "BLOCK", 90)
+    again = make(300, 40, 1, n_active=4, dtype=dtype)
+    np.testing.assert_array_equal(again[0], X)
+    np.testing.assert_array_equal(again[1], y)
+    assert not np.array_equal(make(300, 40, 2, n_active=4, dtype=dtype)[0], X)
 
 
 @pytest.mark.parametrize(("make", "dtype"), [(make_m1, float), (make_m2, float), (make_m1, np.float32)])

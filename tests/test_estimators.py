@@ -1,15 +1,12 @@
 """The scikit-learn shell."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.feature_selection import SelectKBest, f_classif, r_regression
+from sklearn.feature_selection import SelectKBest, r_regression
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, ShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -45,22 +42,6 @@ def test_sis_selects_what_select_k_best_selects(data):
     np.testing.assert_array_equal(SIS(10).fit(X, y).get_support(), theirs.get_support())
 
 
-def test_anova_ranks_as_f_does(data):
-    X, y = data
-    labels = np.array(["low", "middle", "high"])[np.digitize(y, [-1.0, 1.0])]
-    ours = SIS(10, statistic="anova").fit(X, labels)
-    f = f_classif(X, labels)[0]
-    eta2 = ours.scores_**2
-    np.testing.assert_allclose((eta2 / 2) / ((1 - eta2) / (len(y) - 3)), f, rtol=1e-8)
-    np.testing.assert_array_equal(np.argsort(ours.ranking_), np.argsort(-f, kind="stable"))
-
-
-def test_bandit_finds_strong_features(data):
-    selector = BanditSIS(3, alpha=0.5, random_state=0).fit(*data)
-    np.testing.assert_array_equal(selector.get_support(indices=True), [5, 17, 80])
-    assert selector.result_.fraction_read < 0.2
-
-
 def test_default_size_is_the_papers_but_selects_something_away(data):
     X, y = data
     assert SIS().fit(X, y).get_support().sum() == 60  # ceil(p / 2)
@@ -69,10 +50,11 @@ def test_default_size_is_the_papers_but_selects_something_away(data):
 
 def test_ranking_puts_dropped_features_behind(data):
     selector = BanditSIS(5, alpha=0.5, random_state=1).fit(*data)
-    result = selector.result_
+    result, by_rank = selector.result_, np.argsort(selector.ranking_)
+    assert set(selector.get_support(indices=True)) > {5, 17, 80}
+    assert result.fraction_read < 0.2
     assert sorted(selector.ranking_) == list(range(1, 121))
-    np.testing.assert_array_equal(np.argsort(selector.ranking_)[:5], result.selected)
-    by_rank = np.argsort(selector.ranking_)
+    np.testing.assert_array_equal(by_rank[:5], result.selected)
     assert (np.diff(result.last_round[by_rank]) <= 0).all()
     for last in np.unique(result.last_round):
         sizes = np.abs(selector.scores_[by_rank][(result.last_round[by_rank] == last)])
@@ -89,15 +71,10 @@ def test_frames_in_names_out(data, frame):
     assert list(selector.get_feature_names_out()) == ["gene5", "gene17", "gene80"]
     assert selector.result_.selected_names[0] == "gene5"
     np.testing.assert_array_equal(selector.transform(table), X[:, [5, 17, 80]])
-
-
-def test_set_output_gives_frames(data):
-    X, y = data
-    table = pd.DataFrame(X, columns=[f"gene{j}" for j in range(120)])
-    out = SIS(3).set_output(transform="pandas").fit(table, y).transform(table)
-    assert list(out.columns) == ["gene5", "gene17", "gene80"]
-    out = SIS(3).set_output(transform="polars").fit(table, y).transform(table)
-    assert isinstance(out, pl.DataFrame)
+    for library in ("pandas", "polars"):
+        out = selector.set_output(transform=library).transform(table)
+        assert type(out).__module__.startswith(library)
+        assert list(out.columns) == ["gene5", "gene17", "gene80"]
 
 
 def test_pipeline_and_grid_search(data):
@@ -105,15 +82,6 @@ def test_pipeline_and_grid_search(data):
     pipeline = make_pipeline(BanditSIS(random_state=0), LinearRegression())
     search = GridSearchCV(pipeline, {"banditsis__n_features_to_select": [1, 3]}, cv=3).fit(X, y)
     assert search.best_params_ == {"banditsis__n_features_to_select": 3}
-
-
-def test_clone_and_pickle(data):
-    X, y = data
-    selector = BanditSIS(4, alpha=0.7, random_state=3).fit(X, y)
-    again = clone(selector).fit(X, y)
-    np.testing.assert_array_equal(again.scores_, selector.scores_)
-    copy = pickle.loads(pickle.dumps(selector))
-    np.testing.assert_array_equal(copy.transform(X), selector.transform(X))
 
 
 def test_transform_checks_only_the_selected_columns(data):
@@ -130,13 +98,6 @@ def test_transform_checks_only_the_selected_columns(data):
         selector.transform(large)
 
 
-def test_unfitted():
-    with pytest.raises(NotFittedError):
-        SIS().transform(np.zeros((3, 3)))
-    with pytest.raises(NotFittedError):
-        _ = SIS().ranking_
-
-
 @pytest.mark.parametrize(
     ("estimator", "error", "message"),
     [
@@ -145,13 +106,8 @@ def test_unfitted():
         (SIS(max_samples=0), ValueError, "max_samples must be from 3 to 4,000, got 0"),
         (SIS(max_samples=1.5), ValueError, r"max_samples must be in \(0, 1\], got 1.5"),
         (SIS(statistic="spearmint"), ValueError, "statistic must be one of 'auto', 'pearson', 'anova'"),
-        (SIS(missing="zero"), ValueError, "missing must be one of 'raise', 'pairwise'"),
-        (SIS(n_jobs=0), ValueError, "n_jobs must not be 0"),
         (SIS(pvalues=2), ValueError, "pvalues must be True or False, got 2"),
-        (SIS(random_state=-1), ValueError, "random_state must be at least 0, got -1"),
         (BanditSIS(alpha=0), ValueError, "alpha must be a finite number greater than 0, got 0"),
-        (BanditSIS(alpha=np.nan), ValueError, "alpha must be a finite number"),
-        (BanditSIS(alpha=np.inf), ValueError, "alpha must be a finite number"),
         (BanditSIS(confidence=0.9), ValueError, r"confidence=0\.9 needs min_correlation"),
         (BanditSIS(progress="yes"), TypeError, "progress must be True, False, None or a function"),
         (BanditSIS(row_order="sorted"), ValueError, "row_order must be one of"),
@@ -169,26 +125,27 @@ def test_only_data_and_response_are_positional(data):
             selector.fit(*data, data[1])
 
 
-def repeated_names(X):
-    return [
-        pd.DataFrame(X, columns=["a", "b", "c", "a"]),
-        pd.DataFrame(X, columns=["a", "b", "c", "a"]).assign(b=1),  # of mixed types
-        pa.table([pa.array(column) for column in X.T], names=["a", "b", "c", "a"]),
-    ]
+NAMES = ["a", "b", "c", "a"]
 
 
-@pytest.mark.parametrize("kind", range(3))
-def test_repeated_column_names_are_reported(data, kind):
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X: pd.DataFrame(X, columns=NAMES),
+        lambda X: pd.DataFrame(X, columns=NAMES).assign(b=1),  # of mixed types
+        lambda X: pa.table([pa.array(column) for column in X.T], names=NAMES),
+    ],
+)
+def test_repeated_column_names_are_reported(data, make):
     X, y = data[0][:300, :4], data[1][:300]
-    frame = repeated_names(X)[kind]
+    frame, message = make(X), "the frame has several columns called 'a'"
     for selector in (SIS(2), BanditSIS(2), IterativeSIS(2)):
-        with pytest.raises(ValueError, match="the frame has several columns called 'a'"):
+        with pytest.raises(ValueError, match=message):
             selector.fit(frame, y)
-        with pytest.raises(ValueError, match="the frame has several columns called 'a'"):
+        with pytest.raises(ValueError, match=message):
             clone(selector).fit(X, y).transform(frame)
-    np.testing.assert_array_equal(
-        SIS(2).fit(X, y, covariates=frame).scores_, SIS(2).fit(X, y, covariates=np.asarray(frame)).scores_
-    )
+    scores = [SIS(2).fit(X, y, covariates=given).scores_ for given in (frame, np.asarray(frame))]
+    np.testing.assert_array_equal(*scores)  # covariates need no names
 
 
 def test_all_rows_are_read_by_default_where_that_is_as_fast():

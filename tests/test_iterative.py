@@ -50,19 +50,15 @@ def test_screener_estimator_and_covariates():
     other = IterativeSIS(20).fit(np.delete(X, 3, axis=1), y, covariates=X[:, 3])
     assert other.get_support()[:3].all()
     assert other.screener_.result_.parameters["covariates"] >= 1
-
-
-def test_classes_with_a_sparse_model():
-    X, y = hidden(600, 60, 0.5, 2)
     model = LogisticRegression(C=0.5, l1_ratio=1, solver="liblinear")
-    selector = IterativeSIS(12, screener=SIS(statistic="logistic"), estimator=model).fit(X, y > 0)
-    assert selector.get_support()[:4].all()
+    classes = IterativeSIS(12, screener=SIS(statistic="logistic"), estimator=model).fit(X, y > 0)
+    assert classes.get_support()[:4].all()
 
 
 def test_the_units_of_the_response_do_not_matter():
     X, y = hidden(200, 60, 0.5, 5)
     expected = IterativeSIS(10).fit(X, y).get_support()
-    for unit in (1e-6, 1e-12, 1e9):
+    for unit in (1e-12, 1e9):
         np.testing.assert_array_equal(IterativeSIS(10).fit(X, y * unit).get_support(), expected)
     assert 4 <= expected.sum() <= 10
 
@@ -88,25 +84,21 @@ def test_a_model_that_finds_nothing_more_leaves_what_it_found():
 
 def test_ends_where_nothing_is_left_to_explain():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 30))
-    line = X[:, 0] - 2 * X[:, 1]
-    exact = IterativeSIS(6, estimator=LinearRegression()).fit(X, line)
+    X, noise = rng.standard_normal((60, 30)), rng.standard_normal(60)
+    line, everything = X[:, 0] - 2 * X[:, 1], LinearRegression()
+    exact = IterativeSIS(6, estimator=everything).fit(X, line)
     assert exact.get_support()[:2].all()
     assert exact.n_iter_ == len(exact.history_) == 1
     model = LogisticRegression(C=1e4, l1_ratio=1, solver="liblinear")
-    apart = IterativeSIS(6, screener=SIS(statistic="logistic"), estimator=model).fit(X, line > 0)
-    assert apart.get_support()[:2].all()
+    apart = IterativeSIS(6, screener=SIS(statistic="logistic"), estimator=model)
+    assert apart.fit(X, line > 0).get_support()[:2].all()
     by_class = IterativeSIS(3, screener=SIS(statistic="anova"), estimator=model)
     assert by_class.fit(np.column_stack([line > 0, X]), line > 0).get_support()[0]
-    few = IterativeSIS(25, estimator=LinearRegression()).fit(X[:12], rng.standard_normal(12))
+    few = IterativeSIS(25, estimator=everything).fit(X[:12], noise[:12])
     assert few.get_support().sum() == 16  # two thirds of the places, and more than the rows can be given
-    screener = BanditSIS(alpha=1.1, random_state=0)
-    early = IterativeSIS(25, screener=screener, estimator=LinearRegression()).fit(
-        X, line + rng.standard_normal(60)
-    )
-    assert early.get_support().sum() >= 16
-    one = IterativeSIS(3).fit(X[:, :1], line)
-    assert one.get_support().all()
+    early = IterativeSIS(25, screener=BanditSIS(alpha=1.1, random_state=0), estimator=everything)
+    assert early.fit(X, line + noise).get_support().sum() >= 16
+    assert IterativeSIS(3).fit(X[:, :1], line).get_support().all()
 
 
 def test_the_result_has_rounds_and_scores():
@@ -138,33 +130,23 @@ def test_features_of_a_file_are_read_by_column(tmp_path):
     frame = pd.DataFrame(X, columns=[f"g{j}" for j in range(60)])
     frame.to_parquet(tmp_path / "x.parquet")
     expected = IterativeSIS(12).fit(frame, y)
+    assert set(expected.get_feature_names_out()) >= {"g0", "g1", "g2", "g3"}
     for source in (open_source(X), open_source(tmp_path / "x.parquet"), csr_array(X)):
         found = IterativeSIS(12).fit(source, y)
         np.testing.assert_array_equal(found.result_.selected, expected.result_.selected)
         kept = found.transform(source)
         kept = kept.toarray() if issparse(kept) else kept
         np.testing.assert_array_equal(kept, X[:, expected.get_support()])
-
-
-def test_names_and_pipelines():
-    X, y = hidden(200, 40, 0.5, 4)
-    frame = pd.DataFrame(X, columns=[f"g{j}" for j in range(40)])
-    assert set(IterativeSIS(8).fit(frame, y).get_feature_names_out()) >= {"g0", "g1", "g2", "g3"}
     assert make_pipeline(IterativeSIS(8), LinearRegression()).fit(X, y).score(X, y) > 0.95
 
 
-def three_classes(seed):
+@pytest.mark.parametrize("seed", range(2))
+def test_a_feature_of_the_middle_class_is_kept(seed):
     """Feature 5 separates the middle class from both others, feature 9 orders all three."""
     rng = np.random.default_rng(seed)
     X, codes = rng.standard_normal((600, 60)), rng.integers(0, 3, 600)
     X[:, 5] += 1.5 * (codes == 1)
     X[:, 9] += 0.4 * codes
-    return X, codes
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_feature_of_the_middle_class_is_kept(seed):
-    X, codes = three_classes(seed)
     selector = IterativeSIS(20, screener=SIS(statistic="anova")).fit(X, codes)
     assert selector.get_support()[[5, 9]].all()
     for labels in (np.array(["b", "c", "a"])[codes], pd.Series(["x", "y", "z"], dtype="category")[codes]):
@@ -215,26 +197,15 @@ def test_bad_parameters(selector, message):
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "message"),
+    ("x", "y", "covariates", "message"),
     [
-        (X, np.where(Y > 0, "a", np.where(Y > -1, "b", "c")), "needs numbers or two classes.*use 'anova'"),
-        (GAPS, Y, "the data contain NaN in column 'x4', row 3"),
-        (X, UNKNOWN, r"the response contains NaN in row 3: drop or replace it\.$"),
-        (X, np.column_stack([Y, -Y]), r"y should be a 1d array.* IterativeSIS screens one response"),
+        (X, np.array(["a", "b", "c"])[np.digitize(Y, [-1, 0])], None, "two classes.*use 'anova'"),
+        (GAPS, Y, None, r"NaN in column 'x4', row 3, but.*must be complete: impute.*leave such columns out"),
+        (X, UNKNOWN, None, r"the response contains NaN in row 3: drop or replace it\.$"),
+        (X, np.column_stack([Y, -Y]), None, r"y should be a 1d array.* IterativeSIS screens one response"),
+        (X, Y, Y, "the response is a linear combination of the covariates"),
     ],
 )
-def test_bad_data(x, y, message):
+def test_bad_data(x, y, covariates, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        IterativeSIS(screener=SIS(statistic="pearson")).fit(x, y)
-
-
-def test_covariates_that_explain_the_response():
-    with pytest.raises(ValueError, match="the response is a linear combination of the covariates"):
-        IterativeSIS().fit(X, Y, covariates=Y)
-
-
-def test_missing_cells_are_named_with_a_remedy_that_works_here():
-    X = np.random.default_rng(0).standard_normal((200, 5))
-    X[7, 2] = np.nan
-    with pytest.raises(ValueError, match=r"NaN in column 'x2', row 7, but.*must be complete.*leave such"):
-        IterativeSIS(2).fit(X, X[:, 0])
+        IterativeSIS(screener=SIS(statistic="pearson")).fit(x, y, covariates=covariates)

@@ -81,13 +81,10 @@ def test_equals_one_gene_at_a_time(store, reference, use, tie_correct):
 
 def test_options():
     adata = make()
-    copied = rank_genes_groups(
-        adata, "kind", groups=["T", "NK"], n_genes=4, rankby_abs=True, key_added="mine", copy=True
-    )
+    given = {"groups": ["T", "NK"], "n_genes": 4, "rankby_abs": True, "key_added": "mine", "copy": True}
+    found = rank_genes_groups(adata, "kind", **given).uns["mine"]
     assert "mine" not in adata.uns
-    found = copied.uns["mine"]
-    assert found["names"].dtype.names == ("T", "NK")
-    assert len(found["names"]) == 4
+    assert (found["names"].dtype.names, len(found["names"])) == (("T", "NK"), 4)
     assert (np.diff(np.abs(found["scores"]["T"])) <= 0).all()
     assert found["params"]["use_raw"]
     rank_genes_groups(adata, "kind", groups=["NK"], reference="B", corr_method="bonferroni")
@@ -117,21 +114,16 @@ def test_backed_objects():
         ({"layer": "scaled", "use_raw": True}, "mutually exclusive"),
         ({"method": "t-test"}, "method must be one of 'wilcoxon'"),
         ({"layer": "holes"}, "NaN in column 'gene2', row 7"),
+        ({"groupby": "single"}, "at least two cells, and others: one cannot"),
     ],
 )
 def test_what_is_not_possible_raises(options, message):
     adata = make()
+    adata.obs["single"] = ["one"] + ["rest of them"] * (adata.n_obs - 1)
     adata.layers["holes"] = adata.X.toarray()
     adata.layers["holes"][7, 2] = np.nan
     with pytest.raises(ValueError, match=message):
-        rank_genes_groups(adata, "kind", **options)
-
-
-def test_groups_of_one_cell_raise():
-    adata = make()
-    adata.obs["kind"] = ["one"] + ["rest of them"] * (adata.n_obs - 1)
-    with pytest.raises(ValueError, match="at least two cells, and others: one cannot"):
-        rank_genes_groups(adata, "kind")
+        rank_genes_groups(adata, **{"groupby": "kind", **options})
 
 
 @pytest.mark.parametrize("reference", ["rest", "T"])
