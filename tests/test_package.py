@@ -237,7 +237,7 @@ BUDGET = {
     "(top)": 1510,
     "cli": 1147,
     "core": 1079,
-    "engine": 2463,
+    "engine": 2462,
     "formats": 2872,
     "index": 1113,
     "kernels": 2146,

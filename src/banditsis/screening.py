@@ -9,26 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from banditsis.core import validation
 from banditsis.core.formatting import were
 from banditsis.core.parallel import Workers, count_jobs, one_blas_thread
 from banditsis.core.progress import Progress, announce_compilation, show_progress
-from banditsis.core.validation import (
-    CELLS_CHECKED_WHOLE,
-    check_choice,
-    check_flag,
-    check_integer,
-    check_pvalues,
-    check_real,
-    check_responses,
-    check_sample_weight,
-    check_shape,
-    count_classes,
-    find_integer_classes,
-    pair_rows,
-    raise_nonfinite,
-    resolve_seed,
-    response_names,
-)
 from banditsis.engine.redundancy import find_sizes
 from banditsis.engine.rounds import add_notes, screen_rounds
 from banditsis.engine.runs import Given, Run, Settings, make_runs
@@ -77,8 +61,7 @@ def screen(
         read are not checked. Inputs below a million cells are checked completely.
     y : array-like of shape (n,) or (n, q)
         The response. Pandas objects need the row labels of X in the same order, or a default index. Several
-        responses share each pass over the features that any of them has left; each result is the same as if
-        its response had been screened alone with the same sampling.
+        responses share passes over the data; each result is that of its response alone, sampled the same way.
     keep : int, Plan or callable, optional
         Number of features to keep; by default floor(n / log n), as in the paper, but at most half of them. A
         plan says instead what each step reads and keeps. A callable gets the
@@ -101,10 +84,9 @@ def screen(
         Keep every feature with \|r\| at or above ``min_correlation`` over all rows, with probability
         ``confidence`` (0.95): :meth:`Plan.guaranteed`. Then ``keep=None`` keeps all that pass.
     statistic : str, class or object
-        The measure of association: "pearson", "anova", or another of :doc:`/statistics`. "auto" is "anova" if
-        the response has three or more classes (strings or categories), else "pearson"; of two classes, the
-        one that sorts last counts as 1. Rank and distance statistics reread their rows in each step; the
-        plan's cost includes this.
+        The measure of association, one of :doc:`/statistics`. "auto" is "anova" if the response has three or
+        more classes (strings or categories), else "pearson"; of two classes, the one that sorts last counts
+        as 1. Rank and distance statistics reread their rows in each step; the plan's cost includes this.
     row_order : {"auto", "random", "blocks", "stored"}
         "random" is valid for any data. "blocks" reads whole blocks in random order, which is cheaper if rows
         are stored in blocks, and "stored" the first rows, for data that were shuffled beforehand; both warn
@@ -120,13 +102,12 @@ def screen(
         or 10 + k with k covariates. Rows whose response or covariate is missing are omitted before sampling.
         "chi2", "information_value" and "mutual_information" have a bin for NaN cells instead.
     covariates : array-like of shape (n,) or (n, k), or frame, optional
-        Covariates to adjust for: association is partial, as if the feature and the response had both been
-        regressed on the covariates and an intercept, in the rows in which the feature is present. A feature
-        that the covariates explain scores 0. Text and categories are expanded into indicators.
+        Covariates to adjust for: association is partial, given the covariates and an intercept, in the rows
+        in which the feature is present, and 0 if they explain it. Text and categories become indicators.
     sample_weight : array-like of shape (n,), optional
-        Weights of the rows, 0 or more, for "pearson", "anova", "logistic", "poisson" and "cox": scores and
-        p-values are those of weighted least squares and weighted score tests. Only their ratios matter. Rows
-        of weight 0 are left out. Detection floors, intervals and guarantees are not known for weighted rows.
+        Weights of the rows, 0 or more, for "pearson", "anova", "logistic", "poisson" and "cox", of which only
+        the ratios matter: scores and p-values are those of weighted least squares and weighted score tests.
+        Rows of weight 0 are left out. Weighted rows have no detection floors, intervals and guarantees.
     by : array-like of shape (n,), optional
         Period of each row, such as its month, for "chi2", "information_value" and "mutual_information": the
         ``annotations`` of the result have the score of each feature in each period, and its population
@@ -145,8 +126,8 @@ def screen(
         Seed for the random rows.
     progress : bool or callable, optional
         By default a bar appears on a terminal after two seconds; True and False show it always and never. A
-        callable is called with the number of cells read and the number to read; its method ``round_done``, if
-        it has one, is called with every finished :class:`Round`.
+        callable gets the numbers of cells read and to read; its method ``round_done`` gets every finished
+        :class:`Round`.
 
     Returns
     -------
@@ -163,47 +144,40 @@ def screen(
     >>> screen(X, y, Plan.paper(5000, 200, 2, alpha=1.0), random_state=0).selected
     array([ 5, 17])
     """
-    paired = pair_rows(X, y=y, covariates=covariates, sample_weight=sample_weight, by=by)
+    paired = validation.pair_rows(X, y=y, covariates=covariates, sample_weight=sample_weight, by=by)
     source, y = open_features(X), paired.pop("y")
-    check_shape(source)
+    validation.check_shape(source)
     kind, notes = _choose_statistic(statistic, y)
-    check_pvalues(kind, pvalues or fdr is not None)
-    check_flag("avoid_redundancy", avoid_redundancy)
+    validation.check_pvalues(kind, pvalues or fdr is not None)
+    validation.check_flag("avoid_redundancy", avoid_redundancy)
     pvalues = bool(pvalues) or fdr is not None
-    options = {
-        "fdr": fdr,
-        "exact": exact or None,
-        "max_samples": max_samples,
-        "alpha": alpha,
-        "budget": budget,
-        "min_correlation": min_correlation,
-        "confidence": confidence,
-    }
+    options = {"exact": exact or None, "max_samples": max_samples, "alpha": alpha, "budget": budget}
+    options |= {"fdr": fdr, "min_correlation": min_correlation, "confidence": confidence}
     plan, n_choose = _resolve_plan(keep, options, source.shape, kind, pvalues, avoid_redundancy)
-    given = _check_given(source.shape[0], kind, missing == "pairwise", notes, **paired)
+    (n, p), pairwise = source.shape, missing == "pairwise"
+    given = _check_given(n, kind, pairwise, notes, **paired)
     settings = Settings(
         statistic=kind,
-        row_order=check_choice("row_order", row_order, ROW_ORDERS),
-        sampling=check_choice("sampling", sampling, ("auto", "uniform", "stratified")),
-        missing=check_choice("missing", missing, ("raise", "pairwise")),
+        row_order=validation.check_choice("row_order", row_order, ROW_ORDERS),
+        sampling=validation.check_choice("sampling", sampling, ("auto", "uniform", "stratified")),
+        missing=validation.check_choice("missing", missing, ("raise", "pairwise")),
         pvalues=pvalues,
         n_choose=n_choose,
-        seed=resolve_seed(random_state),
-        responses=response_names(y),
+        seed=validation.resolve_seed(random_state),
+        responses=validation.response_names(y),
         on_round=getattr(progress, "round_done", lambda done: None),
     )
     announce_compilation(progress)
     with Workers(count_jobs(n_jobs)) as workers, one_blas_thread():
         one_column = kind.n_columns == 1
-        allow_missing = missing == "pairwise" and one_column
-        responses = check_responses(
-            kind.unpack(y), source.shape[0], allow_missing=allow_missing, can_allow=one_column
+        responses = validation.check_responses(
+            kind.unpack(y), n, allow_missing=pairwise and one_column, can_allow=one_column
         )
-        if source.shape[0] * source.shape[1] < CELLS_CHECKED_WHOLE:
+        if n * p < validation.CELLS_CHECKED_WHOLE:
             known = source
             if given.rows is not None:
                 known = take_original_rows(source, np.flatnonzero(given.rows))
-            raise_nonfinite(known, slice(0, known.shape[0]), None, missing == "pairwise")
+            validation.raise_nonfinite(known, slice(0, known.shape[0]), None, pairwise)
         single = np.asarray(y).ndim == 1 or not one_column
         runs = make_runs(source, responses, given, plan, settings)
         single = single and sum(len(run.members) for run in runs) == 1  # classes may be responses
@@ -243,11 +217,11 @@ def _choose_statistic(statistic: StatisticLike, y: Any) -> tuple[Any, list[str]]
     """The statistic, and remarks about it; "auto" depends on the response."""
     if statistic != "auto":
         return find_statistic(statistic), []
-    n_classes = count_classes(y)
+    n_classes = validation.count_classes(y)
     kind = find_statistic("auto", n_classes)
     if kind.name == "anova":
         return kind, [f"the response has class labels, so the statistic is {kind.name!r}."]
-    if n_classes or not (values := find_integer_classes(y)):
+    if n_classes or not (values := validation.find_integer_classes(y)):
         return kind, []
     listed = ", ".join(f"{value:g}" for value in values)
     note = f"the response has the values {listed}, which are treated as numbers: if they are classes, set "
@@ -259,7 +233,7 @@ def _check_given(
 ) -> Given:
     """Check what is given for n rows, and find the rows in which it is known."""
     rows, values, notes = None, None, [*remarks]
-    weights = None if sample_weight is None else check_sample_weight(sample_weight, n)
+    weights = None if sample_weight is None else validation.check_sample_weight(sample_weight, n)
     if weights is not None:
         if not kind.adjusts:
             raise unsupported(kind.name, "sample weights", "sample_weight")
@@ -294,10 +268,10 @@ def _resolve_plan(
         fdr, exact = options.pop("fdr"), bool(options.pop("exact"))
         check_exclusive({"keep": keep, "fdr": fdr})
         if fdr is not None:
-            check_real("fdr", fdr, 0, 1)
+            validation.check_real("fdr", fdr, 0, 1)
         if avoid_redundancy and keep is None and ("fdr" in given or "min_correlation" in given):
             raise ValueError("avoid_redundancy chooses a number of features: set it, to 20 for example.")
-        size = None if keep is None else check_integer("keep", keep, 1)
+        size = None if keep is None else validation.check_integer("keep", keep, 1)
         n_keep, n_choose = find_sizes(size, n, p, avoid_redundancy)
         options |= {"by_fdr": fdr is not None, "exact": exact, "rereads": kind.rereads, "pvalues": pvalues}
         return partial(make_plan, p=p, d=n_keep, n_selected=n_choose, **options), n_choose
