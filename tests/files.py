@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 import zarr
 
-from banditsis.formats.columns import DEFAULTS, ReadOptions
 from banditsis.formats.hdf5 import open_hdf5
+from banditsis.formats.opened import DEFAULTS, ReadOptions
 from banditsis.formats.opening import open_any
 from banditsis.formats.zarr import ZarrSource, ZarrStore, open_zarr
 

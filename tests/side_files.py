@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from banditsis.formats.columns import ReadOptions
 from banditsis.formats.dataset import open_side
+from banditsis.formats.opened import ReadOptions
 
 
 def read_target(path, column, **options):

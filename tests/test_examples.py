@@ -10,7 +10,7 @@ from banditsis.cli.app import whole
 from banditsis.cli.output import summarize_response
 from banditsis.cli.terminal import name_options
 from banditsis.core import arrays, formatting, validation
-from banditsis.formats import checks, columns, opening, paths, plink, tables, text
+from banditsis.formats import files, opened, opening, plink, tables, text
 from banditsis.formats.dataset import find_place
 from banditsis.results.evidence import student_quantile
 from banditsis.sources.base import split_groups
@@ -23,7 +23,7 @@ NAMES = ["gene one of a set", "gene 12 of a set", "gene 13 of a set"]
 TABLE = "feature  score\nage       +0.5\nheight   -0.25"
 PARAMETERS = "year=2020/x.csv: set pvalues=True, or row_order='random'"
 SNPS = ["id", "snp_1", "snp_2", "age"]
-CHOICE = columns.ReadOptions(columns=["snp_*", "4"], drop=["snp_1"])
+CHOICE = opened.ReadOptions(columns=["snp_*", "4"], drop=["snp_1"])
 PLACES = {"chromosome": np.array(["1", "17"]), "position": np.array([6, 4000])}
 PAIRS = Pairs(3, None, main_effects=True, squares=False)
 
@@ -79,22 +79,22 @@ EXAMPLES = [
     (student_quantile, (1.959964, np.array([10.0, np.inf])), [pytest.approx(2.23, abs=0.005), 1.959964]),
     (find_place, ("price",), (None, "price", "price")),
     (find_place, ("chr1:12345",), (None, "chr1:12345", "chr1:12345")),
-    (paths.is_url, ("s3://bucket/x.zarr",), True),
-    (paths.is_url, ("x.zarr",), False),
-    (paths.split_path, ("s3://bucket/data.h5:/counts",), ("s3://bucket/data.h5", "counts")),
-    (columns.choose_columns, (SNPS, CHOICE, "data.csv"), [2, 3]),
-    (columns.find_column, (["age", "price"], "price", "data.csv"), 1),
-    (columns.find_column, (["age", "price"], "1", "data.csv"), 0),
-    (columns.as_ids, ([np.array([7.0, 8.0])],), ["7", "8"]),
-    (columns.as_ids, ([["a", "a"], [1, 2]],), ["a\t1", "a\t2"]),
+    (files.is_url, ("s3://bucket/x.zarr",), True),
+    (files.is_url, ("x.zarr",), False),
+    (files.split_path, ("s3://bucket/data.h5:/counts",), ("s3://bucket/data.h5", "counts")),
+    (opened.choose_columns, (SNPS, CHOICE, "data.csv"), [2, 3]),
+    (opened.find_column, (["age", "price"], "price", "data.csv"), 1),
+    (opened.find_column, (["age", "price"], "1", "data.csv"), 0),
+    (opened.as_ids, ([np.array([7.0, 8.0])],), ["7", "8"]),
+    (opened.as_ids, ([["a", "a"], [1, 2]],), ["a\t1", "a\t2"]),
     (plink.complete_ids, (["rs1", "."], PLACES, "x.bim"), ["rs1", ".:17:4000"]),
-    *((columns.may_hold_ids, (name, columns.DEFAULTS), True) for name in ("customer_id", "orderId", "UUID")),
-    *((columns.may_hold_ids, (name, columns.DEFAULTS), False) for name in ("paid", "monkey")),
+    *((opened.DEFAULTS.may_hold_ids, (name,), True) for name in ("customer_id", "orderId", "UUID")),
+    *((opened.DEFAULTS.may_hold_ids, (name,), False) for name in ("paid", "monkey")),
     (tables.list_some, (list("abcdefg"),), "a, b, c, d, e and 2 more"),
-    (columns.match_names, (["y", "Patient", "visit"], ["patient", "visit"]), ["Patient", "visit"]),
-    (columns.match_names, (["y"], ["patient"]), []),
-    (columns.find_id_columns, (["y", "Sample", "id"],), ["Sample"]),
-    (columns.find_id_columns, (["FID", "IID", "y"],), ["FID", "IID"]),
+    (opened.match_names, (["y", "Patient", "visit"], ["patient", "visit"]), ["Patient", "visit"]),
+    (opened.match_names, (["y"], ["patient"]), []),
+    (opened.find_id_columns, (["y", "Sample", "id"],), ["Sample"]),
+    (opened.find_id_columns, (["FID", "IID", "y"],), ["FID", "IID"]),
     *(
         (text.find_delimiter, (Path("x.csv"), s), d)
         for s, d in (("a,b;c", ","), ("1,5;2", ";"), ("7 8", " "))
@@ -128,4 +128,4 @@ def test_errors_with_a_remedy():
     with pytest.raises(
         ImportError, match=r"^reading Zarr needs no-such-library: pip install 'banditsis\[zarr\]'"
     ):
-        checks.import_optional("no_such_library", "Zarr", "zarr")
+        files.import_optional("no_such_library", "Zarr", "zarr")

@@ -156,8 +156,8 @@ for name in [name for name in vars(mmap) if name.startswith("MADV_")]:
 import numpy as np
 from pathlib import Path
 from banditsis import BanditSIS, open_source, build_index
-from banditsis.formats import checks
-checks.PROC = Path("nowhere")
+from banditsis.formats import files
+files.PROC = Path("nowhere")
 folder = Path({str(tmp_path)!r})
 X = np.random.default_rng(0).standard_normal((6000, 2000), dtype=np.float32)
 np.save(folder / "x.npy", X)

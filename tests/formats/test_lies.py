@@ -16,7 +16,7 @@ from zarr import codecs
 
 import files
 from banditsis import open_data, open_source
-from banditsis.formats.checks import MIN_MEMORY
+from banditsis.formats.files import MIN_MEMORY
 
 X = np.random.default_rng(0).standard_normal((300, 12))
 NAMES = [f"x{j}" for j in range(12)]

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from banditsis import SIS, BanditSIS, Plan, build_index, open_data, open_source, screen
 from banditsis.cli.app import app
-from banditsis.formats.columns import ReadOptions, choose_columns
+from banditsis.formats.opened import ReadOptions, choose_columns
 from banditsis.sources.views import Subset
 
 N = 600

@@ -11,8 +11,8 @@ from sklearn.datasets import dump_svmlight_file
 
 from banditsis import BanditSIS, Plan, open_data, open_source, screen
 from banditsis.engine.sampling import resolve_row_order
-from banditsis.formats import checks
-from banditsis.formats.columns import ReadOptions
+from banditsis.formats import files as formats_files
+from banditsis.formats.opened import ReadOptions
 from banditsis.formats.opening import FORMATS, find_format
 from banditsis.sources import memmap as mapped
 from banditsis.sources.memmap import MappedSource
@@ -253,10 +253,10 @@ def test_formats_of_urls():
 
 
 def test_what_is_larger_than_the_free_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(checks, "PROC", tmp_path)
+    monkeypatch.setattr(formats_files, "PROC", tmp_path)
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 1000 kB\n")
-    assert checks.allowed_memory(None) == 512_000
-    assert checks.allowed_memory(123) == 123
+    assert formats_files.allowed_memory(None) == 512_000
+    assert formats_files.allowed_memory(123) == 123
     np.savez(tmp_path / "large.npz", np.zeros((1000, 200)))
     with pytest.raises(ValueError, match=r"1,600,.* bytes are more than the free memory of 1,024,000"):
         open_source(tmp_path / "large.npz")

@@ -13,7 +13,7 @@ import sklearn
 from sklearn.utils.fixes import parse_version
 
 from banditsis import BanditSIS, Plan, open_data, open_source, screen
-from banditsis.formats.columns import ReadOptions
+from banditsis.formats.opened import ReadOptions
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource
 from files import open_file

@@ -14,7 +14,7 @@ import numpy as np
 
 from banditsis.cli import output, terminal
 from banditsis.core.validation import MissingValueError, count_classes, find_missing
-from banditsis.formats import dataset, opening, paths
+from banditsis.formats import dataset, files, opening
 from banditsis.plans import check_confidence, check_exclusive
 from banditsis.results import Interrupted, ScreeningResult, ScreeningResults
 from banditsis.screening import screen
@@ -76,7 +76,7 @@ def check_options(options: Options) -> None:
         )
     if options.all_features and (options.output is None or options.output.suffix.lower() == ".json"):
         raise terminal.UsageError("--all-features needs a table: set --output to a .csv or .parquet file.")
-    inputs: list[Any] = [paths.local_path(options.data)]
+    inputs: list[Any] = [files.local_path(options.data)]
     for name in filter(None, (*options.target, *options.covariates, options.sample_weight)):
         with suppress(FileNotFoundError):  # a column, or a file that is reported when it is opened
             inputs.append(dataset.find_place(name).file)

@@ -11,10 +11,9 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Indices, are_distinct_integers
 from banditsis.core.validation import find_missing, warn_user
-from banditsis.formats.columns import Patterns, ReadOptions, check_options, lower_names
-from banditsis.formats.opened import Opened
+from banditsis.formats.files import is_url
+from banditsis.formats.opened import Opened, Patterns, ReadOptions, lower_names
 from banditsis.formats.opening import FORMATS, find_format, open_any
-from banditsis.formats.paths import is_url
 from banditsis.sources.base import Source
 from banditsis.sources.views import take_original_rows
 
@@ -104,7 +103,7 @@ def open_data(
     >>> data.features.names, data.target, data.covariates
     (['rs1'], array([1.7, 1.8]), {'sex': array(['f', 'm'], dtype='<U1')})
     """
-    options = check_options(ReadOptions(names, columns, drop, id_column, one_hot, dates, na, memory_limit))
+    options = ReadOptions(names, columns, drop, id_column, one_hot, dates, na, memory_limit).checked()
     opened = open_any(data, options)
     roles = [[find_place(text, opened) for text in _as_texts(given)] for given in (target, sample_weight)]
     roles.append([place for text in _as_texts(covariates) for place in _find_covariates(text, opened)])

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Rows, count_rows
-from banditsis.formats.checks import import_optional, readable
-from banditsis.formats.columns import ReadOptions
-from banditsis.formats.opened import OpenedMatrix
-from banditsis.formats.paths import split_path
+from banditsis.formats.files import import_optional, readable, split_path
+from banditsis.formats.opened import OpenedMatrix, ReadOptions
 from banditsis.formats.stores import Store, open_anndata, open_matrix
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source

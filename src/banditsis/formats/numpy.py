@@ -9,9 +9,8 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from banditsis.formats.checks import check_memory, check_shape, readable
-from banditsis.formats.columns import ReadOptions
-from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.files import check_memory, check_shape, readable
+from banditsis.formats.opened import OpenedMatrix, ReadOptions
 from banditsis.formats.text import open_text, to_number
 from banditsis.sources.array import ArraySource
 from banditsis.sources.memmap import MappedSource

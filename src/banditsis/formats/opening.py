@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.core.validation import is_dask, is_frame, is_on_gpu
-from banditsis.formats.checks import check_is_file
-from banditsis.formats.columns import DEFAULTS, Patterns, ReadOptions, check_options, check_unique_names
-from banditsis.formats.opened import Opened, OpenedMatrix
-from banditsis.formats.paths import LocalCopy, connect, find_prefix, is_url, split_path
+from banditsis.formats.files import LocalCopy, check_is_file, connect, find_prefix, is_url, split_path
+from banditsis.formats.opened import DEFAULTS, Opened, OpenedMatrix, Patterns, ReadOptions, check_unique_names
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
 from banditsis.sources.memmap import MappedSource, find_memmap
@@ -135,7 +133,7 @@ def open_source(
     >>> source.shape, source.name(2)
     ((5, 3), 'x2')
     """
-    options = check_options(ReadOptions(names, columns, drop, id_column, one_hot, dates, na, memory_limit))
+    options = ReadOptions(names, columns, drop, id_column, one_hot, dates, na, memory_limit).checked()
     return open_any(data, options).source()
 
 

@@ -13,9 +13,8 @@ import pyarrow as pa
 from pyarrow import csv
 
 from banditsis.core.arrays import Array, Floats
-from banditsis.formats.checks import check_is_file, readable
-from banditsis.formats.columns import ReadOptions, as_ids, check_unique_names
-from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.files import check_is_file, readable
+from banditsis.formats.opened import OpenedMatrix, ReadOptions, as_ids, check_unique_names
 from banditsis.formats.text import separate_by_tabs, to_number
 from banditsis.sources.genotypes import GenotypeSource
 from banditsis.sources.tables import to_numbers

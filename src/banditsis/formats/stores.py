@@ -13,9 +13,8 @@ import numpy as np
 import scipy.sparse
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows, StoredCells, as_indices, chunks, count_rows
-from banditsis.formats.checks import allowed_memory, check_memory, check_shape, readable, to_text
-from banditsis.formats.columns import ReadOptions, check_unique_names
-from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.files import allowed_memory, check_memory, check_shape, readable, to_text
+from banditsis.formats.opened import OpenedMatrix, ReadOptions, check_unique_names
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.sparse import SparseSource

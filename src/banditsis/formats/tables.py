@@ -13,9 +13,8 @@ import numpy as np
 
 from banditsis.core.arrays import Array, are_distinct_integers
 from banditsis.core.formatting import count
-from banditsis.formats.checks import readable
-from banditsis.formats.columns import ReadOptions, check_names, check_unique_names, may_hold_ids
-from banditsis.formats.opened import Opened, SideColumns
+from banditsis.formats.files import readable
+from banditsis.formats.opened import Opened, ReadOptions, SideColumns, check_names, check_unique_names
 from banditsis.formats.opening import FORMATS, find_format
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Source
@@ -125,7 +124,7 @@ def _sort_columns(
             if options.dates == "skip":
                 skipped[j] = "dates", "dates='numeric'"
         elif numeric_type(kinds[j]) is not None:
-            if may_hold_ids(name, options) and are_distinct_integers(table.values(j)):
+            if options.may_hold_ids(name) and are_distinct_integers(table.values(j)):
                 skipped[j] = "id", "columns=…"
         elif kind.startswith(("list", "struct", "map", "binary", "fixed_size")):
             skipped[j] = "nested values", "columns of numbers"
@@ -134,7 +133,7 @@ def _sort_columns(
         elif (found := table.levels(j, limit)) is not None:
             levels[j] = found
         else:
-            what = "id" if may_hold_ids(name, options) else f"over {limit:,} levels"
+            what = "id" if options.may_hold_ids(name) else f"over {limit:,} levels"
             skipped[j] = what, "a larger one_hot" if limit == options.one_hot else "fewer levels"
     return levels, skipped
 
@@ -299,7 +298,7 @@ class OpenedFrame(OpenedTable):
 
     def _make_source(self) -> Source:
         is_whole = len(self.candidates) == len(self.names)
-        if is_whole and not any(may_hold_ids(name, self.options) for name in self.names):
+        if is_whole and not any(self.options.may_hold_ids(name) for name in self.names):
             array = _underlying_array(self.frame)
             if array is not None:
                 return ArraySource(array, self.names)

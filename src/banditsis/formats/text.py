@@ -19,8 +19,8 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.core.formatting import format_bytes
-from banditsis.formats.checks import DAMAGE, allowed_memory, readable
-from banditsis.formats.columns import ReadOptions, match_names
+from banditsis.formats.files import DAMAGE, allowed_memory, readable
+from banditsis.formats.opened import ReadOptions, match_names
 from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TO_PARQUET
 from banditsis.formats.tables import OpenedTable, in_memory
 from banditsis.sources.array import ArraySource

@@ -16,10 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from banditsis.core.arrays import Array, Columns, Rows
-from banditsis.formats.checks import check_is_file, import_optional, readable
-from banditsis.formats.columns import ReadOptions
-from banditsis.formats.opened import OpenedMatrix
-from banditsis.formats.paths import split_path
+from banditsis.formats.files import check_is_file, import_optional, readable, split_path
+from banditsis.formats.opened import OpenedMatrix, ReadOptions
 from banditsis.formats.stores import Store, open_anndata, open_matrix
 from banditsis.sources.blocks import BlockSource
 

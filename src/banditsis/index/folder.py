@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Rows, as_indices
+from banditsis.formats.files import connect, is_url
 from banditsis.formats.opening import META, PREPARED
-from banditsis.formats.paths import connect, is_url
 from banditsis.sources.base import Source
 from banditsis.sources.blocks import BlockSource
 from banditsis.sources.memmap import MappedSource

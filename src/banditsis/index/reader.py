@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows
-from banditsis.formats.columns import ReadOptions
-from banditsis.formats.opened import OpenedMatrix
+from banditsis.formats.opened import OpenedMatrix, ReadOptions
 from banditsis.index.folder import ANNOTATION, BITS, CELLS, MOMENTS, Folder
 from banditsis.index.sketch import Part, Sketch, make_blocks
 from banditsis.sources.base import Source, SumContext

@@ -21,11 +21,10 @@ from banditsis.core.arrays import Array, Indices, chunks
 from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 from banditsis.core.progress import Progress, add_up, report_progress
 from banditsis.core.validation import resolve_seed
-from banditsis.formats.checks import to_text
-from banditsis.formats.columns import ReadOptions, check_options
 from banditsis.formats.dataset import find_place, read_columns
+from banditsis.formats.files import find_prefix, local_path, to_text
+from banditsis.formats.opened import ReadOptions
 from banditsis.formats.opening import META, is_index, open_any
-from banditsis.formats.paths import find_prefix, local_path
 from banditsis.index.folder import ANNOTATION, BITS, CELLS, MOMENTS, PART, Folder, Record
 from banditsis.index.reader import IndexSource
 from banditsis.index.sketch import WIDTH, encode_panel, make_blocks
@@ -110,7 +109,7 @@ def build_index(
     destination = Path(destination)
     existing = IndexSource(destination) if append else None
     seed = resolve_seed(np.random.default_rng() if random_state is None else random_state)
-    options = check_options(ReadOptions(**reading, memory_limit=memory))
+    options = ReadOptions(**reading, memory_limit=memory).checked()
     with _new_folder(data, destination, existing, force) as folder:
         given = existing.target if existing is not None and target is None else target
         source, label, by_row = _open(data, given, options)
