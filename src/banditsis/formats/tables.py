@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from banditsis.core.arrays import Array, are_distinct_integers
-from banditsis.core.formatting import count
+from banditsis.core import arrays, formatting
 from banditsis.formats.files import readable
 from banditsis.formats.opened import Opened, ReadOptions, SideColumns, check_names, check_unique_names
 from banditsis.formats.opening import FORMATS, find_format
@@ -72,7 +71,7 @@ class OpenedTable(Opened):
     def n_rows(self) -> int:
         return sum(group.n_rows for group in self.table.groups)
 
-    def _read(self, name: str) -> Array:
+    def _read(self, name: str) -> arrays.Array:
         return self.table.values(self._places[name])
 
     def _make_source(self) -> Source:
@@ -102,9 +101,10 @@ class OpenedTable(Opened):
         labels = [names[j] if k is None else f"{names[j]}={levels[j][k]}" for j, k in features]
         source = self.source_type(table, features, labels, levels)
         source.notes = [*source.notes, *notes]
-        encoded = list_some([f"{names[j]} ({count(len(found), 'level')})" for j, found in levels.items()])
-        numeric = count(len(chosen) - len(levels), "numeric feature") if len(chosen) > len(levels) else ""
-        source.contents = " and ".join(filter(None, [numeric, encoded]))
+        encoded = [f"{names[j]} ({formatting.count(len(some), 'level')})" for j, some in levels.items()]
+        n_numeric = len(chosen) - len(levels)
+        numeric = formatting.count(n_numeric, "numeric feature") if n_numeric else ""
+        source.contents = " and ".join(filter(None, [numeric, list_some(encoded)]))
         source.contents += f"; skipped {what}" if skipped else ""
         return source
 
@@ -124,7 +124,7 @@ def _sort_columns(
             if options.dates == "skip":
                 skipped[j] = "dates", "dates='numeric'"
         elif numeric_type(kinds[j]) is not None:
-            if options.may_hold_ids(name) and are_distinct_integers(table.values(j)):
+            if options.may_hold_ids(name) and arrays.are_distinct_integers(table.values(j)):
                 skipped[j] = "id", "columns=…"
         elif kind.startswith(("list", "struct", "map", "binary", "fixed_size")):
             skipped[j] = "nested values", "columns of numbers"
@@ -290,7 +290,7 @@ class OpenedFrame(OpenedTable):
         load = partial(_frame_table, frame, columns)
         super().__init__("the frame", columns, options, load, levels=_index_levels(frame, columns))
 
-    def _read(self, name: str) -> Array:
+    def _read(self, name: str) -> arrays.Array:
         if hasattr(self.frame, "iloc"):  # ordered categories are labels here, and numbers as features
             series = self.frame.iloc[:, self._places[name]]
             return in_memory([name], [_pandas_column(series, name)], self.where).values(0)
@@ -311,14 +311,14 @@ def _index_levels(frame: Any, columns: Sequence[str]) -> SideColumns:
     if index is None or (list(index.names) == [None] and getattr(index.dtype, "kind", "O") in "iuf"):
         return {}
 
-    def read(level: int) -> Array:
+    def read(level: int) -> arrays.Array:
         return np.array(index.get_level_values(level).tolist())
 
     names = [None if str(name) in columns else name for name in index.names]
     return {f"__index_level_{k}__" if x is None else str(x): partial(read, k) for k, x in enumerate(names)}
 
 
-def encode_frame(frame: Any, features: Sequence[tuple[str, object]]) -> Array:
+def encode_frame(frame: Any, features: Sequence[tuple[str, object]]) -> arrays.Array:
     """Features of a frame, each given by a column and a level as in :attr:`Source.encoding`."""
     places = {name: k for k, name in enumerate(frame_names(frame))}
     used = {column: j for j, column in enumerate(dict.fromkeys(column for column, _ in features))}
@@ -395,7 +395,7 @@ def _pandas_column(series: Any, name: str, *, ordered_as_numbers: bool = False) 
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
 
 
-def _underlying_array(frame: Any) -> Array | None:
+def _underlying_array(frame: Any) -> arrays.Array | None:
     """The array that a pandas frame wraps, if its columns share one."""
     dtypes = set(frame.dtypes) if hasattr(frame, "iloc") else set()
     if len(dtypes) != 1 or not isinstance(dtype := dtypes.pop(), np.dtype) or dtype.kind not in "fiub":

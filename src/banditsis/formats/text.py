@@ -17,8 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from banditsis.core.arrays import Array
-from banditsis.core.formatting import format_bytes
+from banditsis.core import arrays, formatting
 from banditsis.formats.files import DAMAGE, allowed_memory, readable
 from banditsis.formats.opened import ReadOptions, match_names
 from banditsis.formats.opening import COMPRESSIONS, PLINK_TABLES, TO_PARQUET
@@ -147,7 +146,7 @@ class OpenedText(OpenedTable):
             "cells empty if they are missing, or drop the column."
         )
 
-    def _read(self, name: str) -> Array:
+    def _read(self, name: str) -> arrays.Array:
         """The values of a column; of targets, numbers if all values are numbers or missing, else labels."""
         values = super()._read(name)
         if self.options.wanted is None or name in self.id_names:
@@ -211,9 +210,10 @@ class _BoundedText:
         self.n_left -= n_bytes
         if self.n_left < 0:
             command = TO_PARQUET.format(self.path, self.path.name.split(".")[0])
+            allowed = formatting.format_bytes(self.limit)
             raise ValueError(
-                f"{self.path} needs more memory than the {format_bytes(self.limit)} that may be used: "
-                f"convert it, as in {command}, or raise the memory limit."
+                f"{self.path} needs more memory than the {allowed} that may be used: convert it, as in "
+                f"{command}, or raise the memory limit."
             )
 
 
