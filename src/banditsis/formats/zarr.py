@@ -6,8 +6,7 @@ import asyncio
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,8 +58,7 @@ class ZarrStore(Store):
     format_name = "Zarr"
 
     def arrays(self, group: Any) -> Mapping[str, Any]:
-        with _metadata_readable(self.path):
-            return dict(group.arrays())
+        return dict(group.arrays())
 
     def prepare(self, array: Any) -> Any:
         """The same array with codecs that are known, and unpack to no more than the shape of a chunk."""
@@ -95,42 +93,25 @@ def open_zarr(path: Path | str, options: ReadOptions) -> OpenedMatrix:
     ``store.zarr/name`` and ``store.zarr:/name`` are an array of a group. The target of AnnData is a column of
     ``obs``, or a variable.
     """
-    outer, inner = _split(path)
-    store = ZarrStore(outer, _open_root(outer), options.memory_limit)
-    with store.readable():
+    outer, inner = split_path(path)
+    head, mark, tail = str(outer).replace("\\", "/").partition(".zarr/")  # an array in a folder named .zarr
+    if mark and not inner:
+        outer, inner = (Path if isinstance(outer, Path) else str)(f"{head}.zarr"), tail
+    if isinstance(outer, Path) and not outer.is_dir():
+        raise ValueError(f"{outer} is not a folder: give the folder of the Zarr store.")
+    with warnings.catch_warnings(), readable(outer, "Zarr", (Exception,)):  # metadata raise anything
+        warnings.simplefilter("ignore")  # about codecs and other files
+        files = RegularFiles(outer, read_only=True) if isinstance(outer, Path) else outer
+        try:
+            store = ZarrStore(outer, zarr.open(files, mode="r"), options.memory_limit)
+        except FileNotFoundError as error:
+            raise ValueError(
+                f"{outer} has no Zarr metadata (zarr.json, .zarray or .zgroup): it is not a Zarr store, or "
+                "writing it was interrupted."
+            ) from error
         if store.root.attrs.get("encoding-type") == "anndata":
             return open_anndata(store, inner or "X", options)
         return open_matrix(store, path, inner, options)
-
-
-def _split(path: Path | str) -> tuple[Path | str, str]:
-    """A store, and the path of an array in it: what follows a colon, or a folder named .zarr."""
-    outer, inner = split_path(path)
-    head, mark, tail = str(outer).replace("\\", "/").partition(".zarr/")
-    if not inner and mark:
-        outer, inner = (Path if isinstance(outer, Path) else str)(head + ".zarr"), tail
-    return outer, inner
-
-
-def _open_root(path: Path | str) -> Any:
-    if isinstance(path, Path) and not path.is_dir():
-        raise ValueError(f"{path} is not a folder: give the folder of the Zarr store.")
-    with _metadata_readable(path):
-        return zarr.open(RegularFiles(path, read_only=True) if isinstance(path, Path) else path, mode="r")
-
-
-@contextmanager
-def _metadata_readable(path: object) -> Iterator[None]:
-    """Explain errors of damaged metadata, which can be any, without warnings about codecs and other files."""
-    with warnings.catch_warnings(), readable(path, "Zarr", (Exception,)):
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        except FileNotFoundError as error:
-            raise ValueError(
-                f"{path} has no Zarr metadata (zarr.json, .zarray or .zgroup): it is not a Zarr store, or "
-                "writing it was interrupted."
-            ) from error
 
 
 def _bound(codecs: Sequence[Any], make: Callable[[str], Any], where: str) -> list[Any]:
@@ -144,8 +125,8 @@ def _bound(codecs: Sequence[Any], make: Callable[[str], Any], where: str) -> lis
                 "for example with zstd."
             )
         if hasattr(codec, "index_codecs"):  # shards
-            parts = (_bound(some, make, where) for some in (codec.codecs, codec.index_codecs))
-            codec = dataclasses.replace(codec, **dict(zip(("codecs", "index_codecs"), parts, strict=True)))
+            index = _bound(codec.index_codecs, make, where)
+            codec = dataclasses.replace(codec, codecs=_bound(codec.codecs, make, where), index_codecs=index)
         bounded.append(make(name) if name in STREAMS or name in SIZE_AT else codec)
     return bounded
 
