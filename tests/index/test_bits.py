@@ -85,10 +85,7 @@ def test_signs_never_change():
     signs = draw_signs(7, block)
     assert signs.shape == (2, 8192)
     assert abs(signs.mean()) < 0.03
-    assert "".join("+-"[int(s < 0)] for s in signs[0, :24]) == SIGNS
-
-
-SIGNS = "++--++-+-+-+++--++--+--+"
+    assert "".join("+-"[int(s < 0)] for s in signs[0, :24]) == "++--++-+-+-+++--++--+--+"
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import fsspec
@@ -121,18 +122,13 @@ def test_names_target_and_ids_travel_with_the_rows(tmp_path):
         open_file(path, ["grosse"])
 
 
-@pytest.mark.parametrize("with_target", [False, True])
-def test_outliers_of_another_response_are_read_from_a_store(tmp_path, with_target):
-    """Three rows carry the correlation of the first feature, 0.2; they are at the end of the store."""
+def test_outliers_of_a_response_are_read_from_an_index(tmp_path):
+    """Three rows carry the correlation of the first feature, 0.2; they are at the end of the index."""
     X, y = normal(20_000, 20), rng.standard_normal(20_000)
-    np.save(tmp_path / "y.npy", rng.standard_normal(20_000))
-    target = {"target": str(tmp_path / "y.npy")} if with_target else {}
-    source = IndexSource(build_index(X, tmp_path / "x.index", random_state=0, **target))
-    rows = source.original_rows[-3:]
+    rows = IndexSource(build_index(X, tmp_path / "x.index", random_state=0)).original_rows[-3:]
     y[rows], X[rows, 0] = 60.0, 25.0
-    source = IndexSource(build_index(X, tmp_path / "again.index", random_state=0, **target))
-    plan = Plan.guaranteed(20_000, 20, None, 0.15)
-    result = screen(source, y, plan, random_state=0)
+    source = IndexSource(build_index(X, tmp_path / "again.index", random_state=0))
+    result = screen(source, y, Plan.guaranteed(20_000, 20, None, 0.15), random_state=0)
     assert result.selected.tolist() == [0]
     assert result.parameters["row_order"] == "stored"
 
@@ -144,23 +140,21 @@ def test_only_what_an_earlier_call_wrote_is_replaced_if_that_is_asked_for(tmp_pa
         path.write_text("years")
     elif kind == "link":
         path.symlink_to(build_index(normal(50, 3), tmp_path / "x.index"))
-    elif kind != "folder":
+    elif kind == "folder":
+        path.mkdir()
+    else:
         build_index(normal(50, 3), path)
     if kind in ("folder", "index with another file"):
-        path.mkdir(exist_ok=True)
         (path / "thesis.txt").write_text("years")
-    if kind == "damaged":
-        (path / "columns.npy").unlink()
+    if is_ours := kind in ("index", "damaged"):
+        (path / "columns.npy").write_bytes(b"" if kind == "damaged" else (path / "columns.npy").read_bytes())
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(FileExistsError, match="--force"):
         build_index(normal(60, 3), path)
-    if kind not in ("index", "damaged"):
-        with pytest.raises(FileExistsError, match="is not replaced"):
-            build_index(normal(60, 3), path, force=True)
-    assert sorted(tmp_path.rglob("*")) == before
-    if kind in ("index", "damaged"):
+    with nullcontext() if is_ours else pytest.raises(FileExistsError, match="is not replaced"):
         build_index(normal(60, 3), path, force=True)
-        assert IndexSource(path).shape == (60, 3)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not is_ours or IndexSource(path).shape == (60, 3)
 
 
 class TornError(Exception):
@@ -186,28 +180,21 @@ def test_an_interrupted_shuffle_leaves_nothing(tmp_path, name, share):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
-def test_a_shuffle_that_is_stopped_is_started_again(tmp_path, sent):
+def test_an_interrupted_command_leaves_nothing_and_can_be_run_again(tmp_path):
     X = normal(20_000, 301)
-    np.save(tmp_path / "x.npy", X)
     data, path = tmp_path / "x.npy", tmp_path / "x.index"
+    np.save(data, X)
     options = ["--seed", "1", "--memory-limit", "17MB", "--quiet"]
     command = [sys.executable, "-m", "banditsis.cli.app", "index", data, "--out", path, *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not list(tmp_path.glob("x.index.*.partial/scratch/columns.npy")):
         time.sleep(0.01)
-    process.send_signal(sent)
+    process.send_signal(signal.SIGINT)
     _, said = process.communicate()
-    assert not path.exists()
-    if sent == signal.SIGINT:
-        assert process.returncode == 130, said
-        assert "same command again" in " ".join(said.split())
-        assert "Traceback" not in said
-        assert list(tmp_path.iterdir()) == [data]
-    else:
-        (partial,) = tmp_path.glob("*.partial")
-        with pytest.raises(ValueError, match="unfinished index: delete it"):
-            open_source(partial)
+    assert process.returncode == 130, said
+    assert "same command again" in " ".join(said.split())
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == [data]
     subprocess.run(command, check=True)
     source = IndexSource(path)
     np.testing.assert_array_equal(source.read(slice(0, len(X)), None), X[source.original_rows])
@@ -253,6 +240,11 @@ for append in (False, True):
             finished = folder / "x.index" / "part_1" if append else folder / "x.index"
             shutil.rmtree(finished, ignore_errors=True)
         for path in partial:
+            if (path / "scratch").exists():
+                try:
+                    open_source(path)
+                except ValueError as error:
+                    assert "unfinished index: delete it" in str(error)
             shutil.rmtree(path)
     build_index(X, folder / "x.index", append=append, random_state=0)
     shutil.rmtree(folder / "x.index" / "part_1", ignore_errors=True)
@@ -361,7 +353,7 @@ def test_every_changed_digit_of_the_metadata_is_noticed(small):
     expected, file = read_everything(small), small / "meta.json"
     text = file.read_text()
     for k in [k for k, letter in enumerate(text) if letter.isdigit()]:
-        file.write_text(text[:k] + str((int(text[k]) + 1) % 10) + text[k + 1 :])
+        file.write_text(text[:k] + ("2" if text[k] == "1" else "1") + text[k + 1 :])
         with pytest.raises(ValueError, match="build it again"):
             open_source(small)
     file.write_text(text)
