@@ -234,7 +234,7 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1510,
+    "(top)": 1468,
     "cli": 1147,
     "core": 1079,
     "engine": 2462,

@@ -56,26 +56,10 @@ def rank_genes_groups(
     ----------
     adata : AnnData
         The cells, in memory or backed. Values should be logarithms: fold changes are from their means.
-    groupby : str
-        The column of ``obs`` with the groups.
-    use_raw, layer : bool and str, optional
-        Use ``adata.raw``, by default if it exists and no layer is given, or this layer, instead of ``X``.
-    groups, reference : "all" or sequence of str, and "rest" or str
-        The groups to return, and the group that they are compared with; by default all others.
-    n_genes, rankby_abs : int, optional, and bool
-        Number of genes to return for each group, and whether to order them by the size of the score.
-    pts : bool
-        Whether to add the share of the cells of each group, and of the others, in which a gene is not 0.
-    key_added : str, optional
-        The key of ``adata.uns`` where the result is stored; "rank_genes_groups" by default.
-    copy : bool
-        Whether to return a copy of ``adata`` with the result, and leave ``adata`` as it is.
-    method : "wilcoxon"
-        Accepted because scanpy needs it.
-    corr_method : {"benjamini-hochberg", "bonferroni"}
-        How p-values are adjusted for the number of genes.
-    tie_correct : bool
-        Whether to correct the variance of rank sums for ties.
+    groupby, use_raw, groups, reference, n_genes, rankby_abs, pts, key_added, copy, tie_correct, layer
+        As in scanpy.
+    method, corr_method : "wilcoxon", and {"benjamini-hochberg", "bonferroni"}
+        The only method, accepted because scanpy needs it, and the adjustment of p-values for all genes.
     n_jobs : int, optional
         Number of threads; all cores by default.
 
