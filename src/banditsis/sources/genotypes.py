@@ -7,7 +7,7 @@ allele, 1 for a missing genotype, 2 for one copy and 3 for none.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class GenotypeSource(BlockSource):
     def _prepare_weights(self, rows: Rows, weights: Weights) -> Any:
         samples = as_indices(rows)
         is_dense = samples[-1] - samples[0] < MAX_SPAN * len(samples)
-        return weights if weights.weighted or not is_dense else GenotypeWeights.prepare(samples, weights)
+        return weights if weights.weighted or not is_dense else GenotypeWeights(samples, weights)
 
     def _add(
         self,
@@ -107,35 +107,24 @@ class GenotypeSource(BlockSource):
         return super().bytes_touched(n_rows, n_columns, scattered=scattered) / (4 * self.dtype.itemsize)
 
 
-class GenotypeWeights(NamedTuple):
+class GenotypeWeights:
     """The weights of some samples, with zeros for the samples in between that are left out."""
 
-    weights: Weights
-    #: the first of the bytes that hold the samples
-    start: int
-    #: the bits of the samples that are not left out, in whole words
-    mask: Array
-    linear: Floats
-    #: the linear weights and, with pairwise deletion, what is summed over the present genotypes
-    values: Floats
-    #: sums of the values over all samples
-    totals: Floats
-
-    @classmethod
-    def prepare(cls, samples: Indices, weights: Weights) -> GenotypeWeights:
-        """Spread the weights over all samples from the first to the last."""
+    def __init__(self, samples: Indices, weights: Weights) -> None:
         linear, presence = weights.linear, weights.presence
         values = linear if presence is None else np.column_stack([linear, presence])
-        start = int(samples[0]) // 4
-        places = samples - 4 * start
+        self.weights, self.totals = weights, values.sum(axis=0)
+        self.start = int(samples[0]) // 4  # the first of the bytes that hold the samples
+        places = samples - 4 * self.start
         n_places = -(-(int(places[-1]) + 1) // (4 * WORD)) * 4 * WORD
         bits = np.zeros(n_places, np.uint8)
         bits[places] = 3
-        spread = np.zeros((n_places, values.shape[1]))
-        spread[places] = values
-        mask = np.bitwise_or.reduce(bits.reshape(-1, 4) << SHIFTS, axis=1)
-        spread_linear = np.ascontiguousarray(spread[:, : linear.shape[1]])
-        return cls(weights, start, mask, spread_linear, spread, values.sum(axis=0))
+        #: the bits of the samples that are not left out, in whole words
+        self.mask = np.bitwise_or.reduce(bits.reshape(-1, 4) << SHIFTS, axis=1)
+        #: the linear weights and, with pairwise deletion, what is summed over the present genotypes
+        self.values = np.zeros((n_places, values.shape[1]))
+        self.values[places] = values
+        self.linear = np.ascontiguousarray(self.values[:, : linear.shape[1]])
 
     def sums(self, packed: Array, shift: Floats) -> Floats:
         """The lines of sums that :class:`Weights` lists; z is a number of copies less the shift."""

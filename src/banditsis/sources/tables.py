@@ -190,53 +190,50 @@ def numeric_type(kind: Any) -> Any:
 
 
 def to_numbers(column: Any, kind: Any) -> Array:
-    """Convert a column to the numbers of an Arrow type; missing values become NaN."""
+    """Convert a column to the numbers of an Arrow type, with NaN for missing values.
+
+    ``column.to_numpy()`` would import pandas, and so would converting NaN to a scalar of Arrow.
+    """
+    import pyarrow as pa
+
     if isinstance(column, np.ndarray):
         return column
     if column.type != kind:
         stored = getattr(column.type, "value_type", None)  # of a dictionary
         column = (column if stored is None else column.cast(stored)).cast(kind)
-    return _to_numpy(column)
-
-
-def _to_numpy(column: Any) -> Array:
-    """Numbers as ``column.to_numpy()``, which would import pandas."""
-    import pyarrow as pa
-
     if column.null_count:
-        kind = column.type if pa.types.is_floating(column.type) else pa.float64()
-        nan = pa.py_buffer(np.array([np.nan], kind.to_pandas_dtype()))  # converting a number imports pandas
+        kind = kind if pa.types.is_floating(kind) else pa.float64()
+        nan = pa.py_buffer(np.array([np.nan], kind.to_pandas_dtype()))
         column = column.cast(kind, safe=False).fill_null(pa.Array.from_buffers(kind, 1, [None, nan])[0])
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    arrays = [np.from_dlpack(chunk) for chunk in chunks if len(chunk)]
+    arrays = [np.from_dlpack(chunk) for chunk in _chunks(column) if len(chunk)]
     if not arrays:
-        return np.empty(0, column.type.to_pandas_dtype())
+        return np.empty(0, kind.to_pandas_dtype())
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _chunks(column: Any) -> Sequence[Any]:
+    return column.chunks if hasattr(column, "chunks") else [column]
 
 
 def to_codes(column: Any, levels: list[Any]) -> Array:
     """Number each value by its level; a missing value is -1."""
     import pyarrow as pa
-
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return np.concatenate([_chunk_codes(chunk, levels) for chunk in chunks])
-
-
-def _chunk_codes(chunk: Any, levels: list[Any]) -> Array:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(chunk.type):  # not decoded: pyarrow cannot decode views of text
-        numbers = {level: k for k, level in enumerate(levels)}
-        values = chunk.dictionary.to_pylist()
-        codes = np.array([*(numbers.get(value, -1) for value in values), -1], dtype=np.int32)
-        places = pc.fill_null(chunk.indices.cast(pa.int64()), len(values))
-        return np.asarray(codes[_to_numpy(places)])
-    if pa.types.is_null(chunk.type):  # every value is missing, so the type of the others is not known
-        return np.full(len(chunk), -1, dtype=np.int32)
-    chunk = _without_views(chunk)
-    codes = pc.fill_null(pc.index_in(chunk, value_set=pa.array(levels, chunk.type)), -1)
-    return _to_numpy(codes)
+    parts = []
+    for chunk in _chunks(column):
+        if pa.types.is_dictionary(chunk.type):  # not decoded: pyarrow cannot decode views of text
+            numbers = {level: k for k, level in enumerate(levels)}
+            values = chunk.dictionary.to_pylist()
+            codes = np.array([*(numbers.get(value, -1) for value in values), -1], dtype=np.int32)
+            parts.append(codes[np.from_dlpack(pc.fill_null(chunk.indices.cast(pa.int64()), len(values)))])
+        elif pa.types.is_null(chunk.type):  # every value is missing, so the type of the others is not known
+            parts.append(np.full(len(chunk), -1, dtype=np.int32))
+        else:
+            chunk = _without_views(chunk)
+            codes = pc.index_in(chunk, value_set=pa.array(levels, chunk.type))
+            parts.append(np.from_dlpack(pc.fill_null(codes, -1)))
+    return np.concatenate(parts)
 
 
 def _without_views(column: Any) -> Any:
@@ -249,7 +246,5 @@ def _without_views(column: Any) -> Any:
 def _has_view(column: Any) -> bool:
     """Whether a NumPy array can share the memory of a column."""
     return isinstance(column, np.ndarray) or (
-        column.null_count == 0
-        and getattr(column, "num_chunks", 1) == 1
-        and numeric_type(column.type) == column.type
+        column.null_count == 0 and len(_chunks(column)) == 1 and numeric_type(column.type) == column.type
     )
