@@ -240,11 +240,11 @@ BUDGET = {
     "engine": 2462,
     "formats": 2760,
     "index": 1113,
-    "kernels": 2146,
+    "kernels": 2144,
     "plans": 1513,
     "results": 1136,
     "show": 803,
-    "sources": 2642,
+    "sources": 2610,
     "statistics": 3293,
 }
 

@@ -127,8 +127,6 @@ reduction = _kernel("contract", "reassoc")
 # Parts of other kernels that cost no call.
 inlined_elementwise = _kernel("contract", inline="always")
 inlined_reduction = _kernel("contract", "reassoc", inline="always")
-# Without "contract", the difference of two equal products is exactly 0.
-unfused_reduction = _kernel("reassoc")
 
 
 @elementwise

@@ -90,25 +90,21 @@ class Interactions(BlockSource):
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         features = np.arange(self.shape[1])[slice(None) if columns is None else columns]
-        used, places = self._find_used(features)
-        return _multiply(self._read_lines(rows, used), *places[self.pairs.factors(features)]).T
+        lines, places = self._read_lines(rows, features)
+        return _multiply(lines, *places[self.pairs.factors(features)]).T
 
-    def _find_used(self, features: Rows) -> tuple[Indices, Indices]:
-        """The base columns that features need, and the place of each base column among them."""
+    def _read_lines(self, rows: Rows, features: Rows) -> tuple[Array, Indices]:
+        """The base columns of some features and ones, each contiguous in memory, and which line is which."""
         used = np.ones(self.base.shape[1] + 1, bool)
         if count_rows(features) < self.base.shape[1]:  # otherwise choosing would take longer than reading all
             used[:-1] = False
             used[self.pairs.factors(as_indices(features))] = True
-        return np.flatnonzero(used[:-1]), np.cumsum(used) - 1
-
-    def _read_lines(self, rows: Rows, used: Indices) -> Array:
-        """Some base columns, each contiguous in memory, and a column of ones."""
-        lines = np.ones((len(used) + 1, count_rows(rows)), self.dtype)
-        lines[:-1] = self.base.read(rows, None if len(used) == self.base.shape[1] else used).T
-        return lines
+        lines = np.ones((np.count_nonzero(used), count_rows(rows)), self.dtype)
+        lines[:-1] = self.base.read(rows, None if used.all() else np.flatnonzero(used[:-1])).T
+        return lines, np.cumsum(used) - 1
 
     def calibrate(self, rows: Rows) -> Calibration:
-        lines = self._read_lines(pilot_rows(self, rows), np.arange(self.base.shape[1]))
+        lines, _ = self._read_lines(pilot_rows(self, rows), slice(0, self.shape[1]))
 
         def calibrate_some(features: slice) -> Calibration:
             block = np.ascontiguousarray(_multiply(lines, *self.pairs.factors(as_indices(features))).T)
@@ -123,18 +119,18 @@ class Interactions(BlockSource):
     ) -> None:
         """Read the base columns of a run of rows once, and then form and sum their products, tile by tile."""
         features = slice(0, self.shape[1]) if columns is None else columns
-        used, places = self._find_used(features)
-        limit = max(1, MAX_BASE_CELLS // (len(used) + 1))
-        height = min(limit, max(MIN_ROWS, BASE_CELLS // (len(used) + 1)))
+        n_base = min(self.base.shape[1], 2 * count_rows(features)) + 1
+        limit = max(1, MAX_BASE_CELLS // n_base)
+        height = min(limit, max(MIN_ROWS, BASE_CELLS // n_base))
         for g, group in split_groups(edges):
             out, stop = context.out[g], group.start
             for run in cut(take(rows, stop, group.stop), height, min(limit, self.chunk[0])):
                 start, stop = stop, stop + count_rows(run)
-                lines, part = self._read_lines(run, used), weights.part(slice(start, stop)).computed
-                add = partial(self._add_products, lines, places, features, part, context.calibration, out)
-                width = max(1, TILE_CELLS // lines.shape[1])
+                lines, part = self._read_lines(run, features), weights.part(slice(start, stop)).computed
+                add = partial(self._add_products, *lines, features, part, context.calibration, out)
+                width = max(1, TILE_CELLS // (stop - start))
                 context.workers.run_in_order(chunks(slice(0, out.shape[1]), width), add)
-                context.tick(lines.shape[1] * out.shape[1])
+                context.tick((stop - start) * out.shape[1])
 
     def _add_products(
         self,

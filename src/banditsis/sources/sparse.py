@@ -49,13 +49,9 @@ class SparseSource(BlockSource):
         self.cells = self.matrix.indptr, self.matrix.indices, self.matrix.data
         self.by_row = self.matrix.format == "csr"
         self.shape, self.dtype = self.matrix.shape, self.matrix.dtype
-        self.chunk = (1, self.shape[1]) if self.by_row else (self.shape[0], 1)
+        # By column, reading some rows costs as much as reading all.
+        self.chunk = (1, self.shape[1]) if self.by_row else (max(1, self.shape[0]), 1)
         self.density = self.matrix.nnz / max(1, self.shape[0] * self.shape[1])
-
-    @property
-    def block_rows(self) -> int:  # type: ignore[override]
-        """1 by row; by column, reading some rows costs as much as reading all."""
-        return 1 if self.by_row else max(1, self.shape[0])
 
     def read(self, rows: Rows, columns: Columns | slice) -> Array:
         n, p = self.shape
@@ -205,7 +201,13 @@ def _positions(chosen: Indices, length: int) -> Array:
 
 def _compress(matrix: Any) -> Any:
     """The matrix in CSR or CSC format, as floats without duplicates; copied only if needed."""
-    _check_structure(matrix)
+    try:
+        if matrix.format in ("csr", "csc", "bsr"):
+            matrix.check_format(full_check=True)
+        elif matrix.format == "coo":
+            type(matrix)((matrix.data, matrix.coords), shape=matrix.shape)
+    except ValueError as error:
+        raise ValueError(f"the sparse matrix is damaged ({error}): build it again.") from error
     if matrix.format not in ("csr", "csc"):
         matrix = matrix.tocsr()
     if not matrix.has_canonical_format:
@@ -214,14 +216,3 @@ def _compress(matrix: Any) -> Any:
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float32 if matrix.dtype.itemsize <= 2 else np.float64)
     return matrix
-
-
-def _check_structure(matrix: Any) -> None:
-    """Raise if the arrays of a matrix do not describe one."""
-    try:
-        if matrix.format in ("csr", "csc", "bsr"):
-            matrix.check_format(full_check=True)
-        elif matrix.format == "coo":
-            type(matrix)((matrix.data, matrix.coords), shape=matrix.shape)
-    except ValueError as error:
-        raise ValueError(f"the sparse matrix is damaged ({error}): build it again.") from error
