@@ -14,7 +14,6 @@ from banditsis.statistics.null_distributions import (
     NormalNull,
     NullDistribution,
     permutation_null,
-    rank_kurtosis,
 )
 from banditsis.statistics.saddlepoint import ScoreParts
 
@@ -62,7 +61,7 @@ class Spearman(SampleStatistic):
         self, prepared: tuple[Floats, float], n_rows: int, present: Floats | None
     ) -> NullDistribution:
         n = n_rows if present is None else np.maximum(present, 3.0)
-        null = permutation_null(n, rank_kurtosis(n))
+        null = permutation_null(n)
         return replace(null, scale=null.scale * np.sqrt(n_rows / n))
 
     def score_parts(self, rows: Rows) -> ScoreParts | None:

@@ -138,7 +138,19 @@ class LinearStatistic(Statistic):
         if self.one_hot:
             return ready
         ready = rescale(ready, rows)
-        return _fit(ready, rows) if self.rank and not self.has_variances else ready
+        if not self.rank or self.has_variances:
+            return ready
+        # Take the covariates out of the responses, as far as a sample tells, which keeps their precision.
+        sample = spread(rows, ROWS_FOR_SLOPE)
+        A, y = ready.design(sample), ready.targets(sample)
+        coefficients = np.linalg.lstsq(A, y, rcond=1e-6)[0]
+        left, before = (np.square(part).sum(axis=0) for part in (y - A @ coefficients, y - y.mean(axis=0)))
+        for k in np.flatnonzero(left <= SMALLEST_RESIDUAL**2 * before):
+            raise CovariateError(
+                f"the response{describe_response(int(k), self.n_responses)} is a linear combination of the "
+                "covariates, and features have nothing to explain: omit these covariates."
+            )
+        return ready.copy_with(coefficients=coefficients)
 
     def score(self, found: Moments, response: int) -> Floats:
         """Signed scores over the present rows, from the moments of residuals; 0 for constant features."""
@@ -213,20 +225,6 @@ def rescale(statistic: L, rows: Rows) -> L:
     reach = np.maximum(ends.max(axis=0) / 2 - centre / 2, centre / 2 - ends.min(axis=0) / 2)
     exponent = np.clip(np.frexp(np.maximum(reach, SMALLEST))[1] + 1, -1000, 1000)
     return statistic.copy_with(centre=centre, scale=np.ldexp(1.0, -exponent), coefficients=None)
-
-
-def _fit(statistic: L, rows: Rows) -> L:
-    """Take the covariates out of the responses, as far as a sample tells, which keeps their precision."""
-    sample = spread(rows, ROWS_FOR_SLOPE)
-    A, y = statistic.design(sample), statistic.targets(sample)
-    coefficients = np.linalg.lstsq(A, y, rcond=1e-6)[0]
-    left, before = (np.square(part).sum(axis=0) for part in (y - A @ coefficients, y - y.mean(axis=0)))
-    for k in np.flatnonzero(left <= SMALLEST_RESIDUAL**2 * before):
-        raise CovariateError(
-            f"the response{describe_response(int(k), statistic.n_responses)} is a linear combination of the "
-            "covariates, and features have nothing to explain: omit these covariates."
-        )
-    return statistic.copy_with(coefficients=coefficients)
 
 
 def target_moments(statistic: LinearStatistic, rows: Rows, response: int = 0) -> Moments:

@@ -90,33 +90,27 @@ class BetaNull(NullDistribution):
         known = np.flatnonzero((a > 0) & (b > 0) & (share > 0))
 
         def fill(start: int) -> None:
-            piece = known[start : start + PVALUES_AT_ONCE]
-            log[piece] = _log_beta_tail(a[piece], b[piece], share[piece])
+            some = known[start : start + PVALUES_AT_ONCE]
+            (residual, between), s = (f[some] for f in (a, b)), share[some]
+            with np.errstate(divide="ignore"):
+                tail = np.asarray(np.log1p(-special.betainc(between, residual, s)))
+                small = tail < np.log(SMALL)  # the difference from 1 has too few digits
+                tail[small] = np.log(special.betainc(residual[small], between[small], 1.0 - s[small]))
+            tiny = (tail < np.log(TINY)) & (s < 1)
+            tail[tiny] = _log_far_tail(residual[tiny], between[tiny], s[tiny])
+            log[some] = tail
 
         map_in_threads(fill, range(0, known.size, PVALUES_AT_ONCE))
         return np.asarray(log / np.log(10))
 
 
-def rank_kurtosis(n: Any) -> Any:
-    """Kurtosis of Spearman's ρ over all orders of n rows without ties: a number or an array."""
-    return -3 * (38 * n**2 + 10 * n - 72) / (25 * n * (n**2 - 1))
+def permutation_null(n: Any) -> BetaNull:
+    """Null of Spearman's ρ over all orders of n rows without ties: a symmetric beta distribution.
 
-
-def permutation_null(n: Any, kurtosis: Any) -> BetaNull:
-    """Null of a permuted correlation: symmetric beta, variance 1 / (n - 1), kurtosis from -2 to 0."""
-    residual = -6 / kurtosis - 3
+    Its variance is 1 / (n - 1), and its kurtosis is that of ρ (Kendall and Gibbons 1990).
+    """
+    residual = 6 * 25 * n * (n**2 - 1) / (3 * (38 * n**2 + 10 * n - 72)) - 3
     return BetaNull(residual, scale=np.sqrt((n - 1) / (residual + 1)))
-
-
-def _log_beta_tail(a: Floats, b: Floats, share: Floats) -> Floats:
-    """Logarithm of :math:`I_{1-s}(a, b)`."""
-    with np.errstate(divide="ignore"):
-        tail = np.asarray(np.log1p(-special.betainc(b, a, share)))
-        small = tail < np.log(SMALL)  # the difference from 1 has too few digits
-        tail[small] = np.log(special.betainc(a[small], b[small], 1.0 - share[small]))
-    tiny = (tail < np.log(TINY)) & (share < 1)
-    tail[tiny] = _log_far_tail(a[tiny], b[tiny], share[tiny])
-    return tail
 
 
 def _log_far_tail(a: Floats, b: Floats, share: Floats) -> Floats:

@@ -44,7 +44,7 @@ TOLERANCE = 0.1
 DEVIATION = 5.0
 #: Events for each covariate from which on small p-values are given (Ogundimu et al. 2016).
 EVENTS_PER_COVARIATE = 20
-#: More distinct values of a sample are grouped into bins of equal width, except the smallest and the largest,
+#: More distinct values of a sample are grouped in bins of equal width, except the smallest and the largest,
 MAX_ATOMS, EXTREME_ATOMS = 1024, 128
 #: and bins are halved until they lose a smaller share of the variance.
 MAX_LOST = 1e-4
@@ -150,34 +150,23 @@ def find_atoms(sample: Floats) -> Atoms:
     """Distinct values of a sample; of more than 1,024, neighbours are replaced by their mean."""
     ordered = np.sort(sample)
     starts = np.flatnonzero(np.diff(ordered, prepend=np.nan) != 0)
-    if len(starts) > MAX_ATOMS:
-        return _group(ordered)
-    values = ordered[starts]
-    return Atoms(values, np.diff(starts, append=len(ordered)) * 1.0, _lattice_span(values))
-
-
-def _group(ordered: Floats) -> Atoms:
-    """The smallest and largest values of a sorted sample, and means of the others in bins of equal width."""
+    if len(starts) <= MAX_ATOMS:
+        values, span = ordered[starts], 0.0
+        if len(values) > 1:  # the smallest difference, if all are multiples of it
+            smallest = float(np.diff(values).min())
+            steps = (values - values[0]) / smallest
+            is_lattice = steps[-1] < 1e6 and np.abs(steps - np.round(steps)).max() < 1e-6
+            span = smallest if is_lattice else 0.0
+        return Atoms(values, np.diff(starts, append=len(ordered)) * 1.0, span)
     inner = ordered[EXTREME_ATOMS:-EXTREME_ATOMS]
-    position = (inner - inner[0]) / (inner[-1] - inner[0])
-    variance, n_bins = np.var(ordered), MAX_ATOMS - 2 * EXTREME_ATOMS
-    while ((inner[-1] - inner[0]) / n_bins) ** 2 / 12 > MAX_LOST * variance:
+    reach, n_bins = inner[-1] - inner[0], MAX_ATOMS - 2 * EXTREME_ATOMS
+    while (reach / n_bins) ** 2 / 12 > MAX_LOST * np.var(ordered):
         n_bins *= 2
-    starts = np.flatnonzero(np.diff(np.floor(position * n_bins), prepend=-1.0))
-    counts = np.diff(starts, append=len(inner)) * 1.0
+    starts = np.flatnonzero(np.diff(np.floor((inner - inner[0]) / reach * n_bins), prepend=-1.0))
+    counts, ones = np.diff(starts, append=len(inner)) * 1.0, np.ones(EXTREME_ATOMS)
     means = np.add.reduceat(inner, starts) / counts
     values = np.concatenate([ordered[:EXTREME_ATOMS], means, ordered[-EXTREME_ATOMS:]])
-    ones = np.ones(EXTREME_ATOMS)
     return Atoms(values, np.concatenate([ones, counts, ones]), 0.0)
-
-
-def _lattice_span(values: Floats) -> float:
-    """The smallest difference of sorted values if all are multiples of it, else 0."""
-    if len(values) < 2:
-        return 0.0
-    span = float(np.diff(values).min())
-    steps = (values - values[0]) / span
-    return span if steps[-1] < 1e6 and np.abs(steps - np.round(steps)).max() < 1e-6 else 0.0
 
 
 class Sample:

@@ -180,22 +180,14 @@ class Wilcoxon(SampleStatistic):
 
     def score_stored(self, cells: StoredCells, prepared: Comparison) -> Floats:
         sums, ties, longest, *_ = prepared.sum_ranks(cells)[:, self.compared]
-        sizes = prepared.sizes[self.compared, None], prepared.others[self.compared, None]
-        deviation = ratio(sums, sizes[0] * sizes[1])
+        size, others = prepared.sizes[self.compared, None], prepared.others[self.compared, None]
+        deviation = ratio(sums, size * others)
         if prepared.weights is not None:
             return np.stack([deviation, np.full_like(deviation, np.nan)])
-        return np.stack([deviation, self.log10_pvalues(sums, ties, longest, *sizes)])
-
-    def log10_pvalues(
-        self, sums: Floats, ties: Floats, longest: Floats, size: Floats, others: Floats
-    ) -> Floats:
-        """Decimal logarithms of p-values from U less its mean, Σ(t³ - t) and the longest run of ties."""
-        n = size + others
-        distance = np.abs(sums)
+        n, distance, fewest = size + others, np.abs(sums), np.minimum(size, others)
         variance = size * others / 12 * (n + 1 - ties / (n * (n - 1)))
         z = ratio(distance - 0.5, np.sqrt(np.maximum(variance, 0.0)))
         log10 = np.minimum((special.log_ndtr(-z) + np.log(2)) / np.log(10), 0.0)
-        fewest = np.minimum(size, others)
         few = (longest > MAX_TIED * n) & (longest < n) & (fewest * (1 - longest / n) < MIN_OTHERS)
         log10[few] = np.nan
         log10[np.broadcast_to(fewest == 0, log10.shape) | (longest == n)] = 0.0
@@ -204,7 +196,7 @@ class Wilcoxon(SampleStatistic):
             untied = ties[k] == 0
             tail = _exact_log10(min(n1, n2), max(n1, n2))
             log10[k, untied] = tail[np.floor(n1 * n2 / 2 - distance[k, untied]).astype(int)]
-        return np.asarray(log10)
+        return np.stack([deviation, log10])
 
 
 def auc_error(auc: float, size: float, others: float) -> float:
