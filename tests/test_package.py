@@ -245,7 +245,7 @@ BUDGET = {
     "results": 1136,
     "show": 803,
     "sources": 2610,
-    "statistics": 3293,
+    "statistics": 3265,
 }
 
 
