@@ -237,7 +237,7 @@ BUDGET = {
     "(top)": 1468,
     "cli": 1147,
     "core": 1079,
-    "engine": 2462,
+    "engine": 2436,
     "formats": 2760,
     "index": 1113,
     "kernels": 2144,

@@ -22,17 +22,7 @@ from banditsis.statistics.linear import LinearStatistic, rescale
 
 
 class Batches:
-    """The sums over all batches for one response.
-
-    Parameters
-    ----------
-    kind : type of LinearStatistic
-        The statistic.
-    classes : array or None
-        The classes of the response, of which a batch may lack some.
-    missing : {"raise", "pairwise"}
-        As for :func:`screen`.
-    """
+    """The sums over all batches for one response, of which a batch may lack some of the ``classes``."""
 
     def __init__(self, kind: Any, classes: Array | None, missing: str) -> None:
         if not (isinstance(kind, type) and issubclass(kind, LinearStatistic)):
@@ -68,7 +58,7 @@ class Batches:
         statistic, rows = self._bind(y), slice(0, len(y))
         strata, state = Strata.uniform(len(y)), self._state
         if state is None:
-            state = SumState.begin(source, statistic, source.calibrate(rows), None, strata)
+            state = SumState.begin(source, statistic, source.calibrate(rows), strata)
         before = state.sums.copy()  # a batch that cannot be added changes nothing
         state = replace(state, source=source, statistic=statistic, strata=strata, sums=before)
         state = state.add(rows, workers, lambda cells: None)
@@ -79,18 +69,14 @@ class Batches:
 
     def result(self, source: Source, d: int, seconds: float) -> ScreeningResult:
         """The result of exact screening of all rows so far; ``source`` is the last batch."""
-        started, state = clock(), self._state
-        assert state is not None
-        n, p = state.n_read, len(state.columns)
-        state = replace(state, strata=Strata.uniform(n))
-        note = "p-values were not checked, because the rows of batches are not kept."
+        started, n, uniform = clock(), self.n_rows, Strata.uniform(self.n_rows)
+        assert self._state is not None
+        state, plan = replace(self._state, strata=uniform), Plan.exact(n, source.shape[1], d)
+        notes = [*source.notes, "p-values were not checked, because the rows of batches are not kept."]
         settings = Settings(self.kind, missing=self.missing)
-        plan, uniform = Plan.exact(n, p, d), Strata.uniform(n)
-        run = Run(
-            [0], source, state.statistic, plan, "stored", uniform, settings, notes=[*source.notes, note]
-        )
+        run = Run([0], source, state.statistic, plan, "stored", uniform, settings, notes)
         scored = state.score(0, slice(None))
         kept, cutoff = strongest(strength(scored.scores, state.statistic.one_sided), d)
-        done = Round(n, p, d, cutoff, n * p, seconds + clock() - started, float(n))
-        result = add_round(run.begin_result(0), scored, np.arange(p), kept, done)
+        done = Round(n, plan.n_features, d, cutoff, plan.cells, seconds + clock() - started, float(n))
+        result = add_round(run.begin_result(0), scored, state.columns, kept, done)
         return add_effects(Found(state, [kept], [result]), 0)

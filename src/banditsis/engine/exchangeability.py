@@ -101,7 +101,10 @@ def warn_if_not_exchangeable(
     ``y`` has all rows. Without ``groups``, the sums of the first step, some features are read again.
     """
     blocks = row_order == "blocks"
-    if (difference := _find_difference(source, y, rows, blocks, groups)) is None:
+    difference = _find_difference_of_responses(source, y, rows, blocks)
+    if difference is None and not source.shuffled:
+        difference = _find_difference_of_features(source, rows, blocks, groups)
+    if difference is None:
         return []
     message = (
         f"The rows are not in random order: {difference} more than chance allows. Screening only "
@@ -112,21 +115,23 @@ def warn_if_not_exchangeable(
     return [message]
 
 
-def _find_difference(
-    source: Source, y: Array, rows: Rows, blocks: bool, groups: GroupSums | None
-) -> str | None:
-    """What differs between the rows that were read and others; None if nothing does."""
-    (n, p), m = source.shape, count_rows(rows)
-    views = (view for column in y.T for view in response_views(column))
+def _find_difference_of_responses(source: Source, y: Array, rows: Rows, blocks: bool) -> str | None:
+    """How the responses in the rows that were read differ from those in others; None if they do not."""
     n_tests = y.shape[1] * (2 if y.dtype.kind in NUMBERS else MAX_LABELS)
-    if blocks and any(differs_between_blocks(view, source.block_edges(), n_tests) for view in views):
-        return f"the response differs between blocks of {source.block_rows:,} rows"
-    if not blocks and any(differs_in_rows(view, rows, n_tests) for view in views):
-        return f"the response in the first {m:,} rows differs from the rest"
-    if source.shuffled:
-        return None
-    columns = spread(slice(0, p), max(1, min(PROBE_COLUMNS, PROBE_CELLS // m)))
-    difference, cuts = None, group_cuts(source, rows)
+    for view in (view for column in y.T for view in response_views(column)):
+        if blocks and differs_between_blocks(view, source.block_edges(), n_tests):
+            return f"the response differs between blocks of {source.block_rows:,} rows"
+        if not blocks and differs_in_rows(view, rows, n_tests):
+            return f"the response in the first {count_rows(rows):,} rows differs from the rest"
+    return None
+
+
+def _find_difference_of_features(
+    source: Source, rows: Rows, blocks: bool, groups: GroupSums | None
+) -> str | None:
+    """Which features differ between the rows that were read, or between these and others; None if none do."""
+    (n, p), m, cuts = source.shape, count_rows(rows), group_cuts(source, rows)
+    columns, difference = spread(slice(0, p), max(1, min(PROBE_COLUMNS, PROBE_CELLS // m))), None
     if groups is not None:
         difference = _describe_differing(source, np.arange(p), groups)
     elif len(cuts) > 2:

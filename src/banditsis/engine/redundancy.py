@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from banditsis.core.arrays import SMALLEST, Array, Floats, Indices, Rows, count_rows
+from banditsis.core.arrays import SMALLEST, Floats, Indices, Rows, count_rows
 from banditsis.core.formatting import count
 from banditsis.core.parallel import one_blas_thread
 from banditsis.plans import default_size
@@ -59,8 +59,12 @@ def choose_features(
     correlation = correlation_among(source, candidates, rows, weigh(rows))
     relevance = np.maximum(strength_of(result)[candidates], 0.0) ** 2
     chosen = choose(relevance, correlation, n_choose)
-    groups = near_duplicates(chosen, correlation)
-    named = {int(candidates[k]): np.sort(candidates[members]) for k, members in groups.items()}
+    # Each near-duplicate of chosen features belongs to the most similar one.
+    size = np.abs(correlation[chosen])
+    size[:, chosen] = 0.0
+    owner, close = size.argmax(axis=0), size.max(axis=0, initial=0.0) > DUPLICATE
+    groups = ((int(candidates[k]), np.sort(candidates[close & (owner == i)])) for i, k in enumerate(chosen))
+    named = {k: members for k, members in groups if members.size}
     n_cells = n * len(candidates)
     notes = [
         f"{count(len(chosen), 'feature')} chosen among the {len(candidates):,} that screening kept, by score "
@@ -97,16 +101,7 @@ def correlation_among(source: Source, columns: Indices, rows: Rows, weights: Flo
     for start in range(0, len(columns), step):
         here = order[start : start + step]
         block[:, here] = source.read(rows, columns[here])
-    _standardize(block, weights)
-    with one_blas_thread():  # the result does not depend on the number of threads
-        correlation = np.clip(block.T @ block, -1.0, 1.0)
-    np.fill_diagonal(correlation, 1.0)
-    return np.asarray(correlation)
-
-
-def _standardize(block: Floats, weights: Floats | None) -> None:
-    """Centre columns, weight their rows and divide by their norm, in place; constant columns become 0."""
-    for x in block.T:
+    for x in block.T:  # centred, weighted and divided by its norm; a constant column becomes 0
         present = np.isfinite(x)
         known = x[present]
         x[:] = 0.0
@@ -119,6 +114,10 @@ def _standardize(block: Floats, weights: Floats | None) -> None:
         known *= np.sqrt(share)
         norm = np.sqrt(known @ known)
         x[present] = known / norm if norm > 0 else 0.0
+    with one_blas_thread():  # the result does not depend on the number of threads
+        correlation = np.clip(block.T @ block, -1.0, 1.0)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation)
 
 
 def choose(relevance: Floats, correlation: Floats, size: int) -> Indices:
@@ -150,13 +149,3 @@ def choose(relevance: Floats, correlation: Floats, size: int) -> Indices:
     rest = np.flatnonzero(left)
     rest = rest[np.argsort(-relevance[rest], kind="stable")][: size - len(order)]
     return np.concatenate([np.array(order, np.intp), rest])
-
-
-def near_duplicates(chosen: Indices, correlation: Floats) -> dict[int, Indices]:
-    """The near-duplicates of each chosen feature that has any; each belongs to the most similar one."""
-    size = np.abs(correlation[chosen])
-    size[:, chosen] = 0.0
-    owner: Array = size.argmax(axis=0)
-    close = size.max(axis=0, initial=0.0) > DUPLICATE
-    groups = ((int(k), np.flatnonzero(close & (owner == i))) for i, k in enumerate(chosen))
-    return {k: members for k, members in groups if members.size}

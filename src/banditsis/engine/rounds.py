@@ -118,7 +118,7 @@ def start_state(
 ) -> SumState | RereadState | CountState:
     """Nothing is known yet; ``rows`` are those of the first step."""
     if isinstance(statistic, LinearStatistic):
-        return SumState.begin(source, statistic, source.calibrate(rows), columns, strata)
+        return SumState.begin(source, statistic, source.calibrate(rows), strata, columns)
     kind: Any = CountState if isinstance(statistic, BinnedStatistic) else RereadState
     started: RereadState | CountState = kind.start(source, statistic, rows, strata, columns)
     return started

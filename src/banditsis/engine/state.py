@@ -83,15 +83,9 @@ class SumState(State):
 
     @classmethod
     def begin(
-        cls,
-        source: Source,
-        statistic: Any,
-        calibration: Calibration,
-        columns: Columns,
-        strata: Strata | None = None,
+        cls, source: Source, statistic: Any, calibration: Calibration, strata: Strata, columns: Columns = None
     ) -> SumState:
         """No sums yet."""
-        strata = Strata.uniform(source.shape[0]) if strata is None else strata
         columns = np.arange(source.shape[1]) if columns is None else columns
         sums = np.zeros((strata.n_strata, statistic.layout.n_lines, len(columns)))
         counts = np.zeros(strata.n_strata, np.intp)

@@ -199,7 +199,7 @@ def _read_candidates(
         count, features = needed, np.sort(found.order[:needed])
         view = Subset(run.source, columns=features)
         calibration = calibrate(view, everything, pilot_rows(view, everything), summing_dtype(view.dtype))
-        state = SumState.begin(view, statistic, calibration, None).add(everything, workers, tick)
+        state = SumState.begin(view, statistic, calibration, run.strata).add(everything, workers, tick)
         if (bad := state.find_nonfinite()).size:
             raise_nonfinite(view, everything, bad[:MAX_NONFINITE], statistic.pairwise)
         scored = state.score(0, slice(None))
