@@ -14,7 +14,7 @@ from paper.table1 import reproduce
 @pytest.fixture(scope="session")
 def table1(tmp_path_factory):
     folder = tmp_path_factory.mktemp("table1")
-    return folder, reproduce(Options(replications=3, jobs=1, out=folder))
+    return folder, reproduce(Options(replications=2, jobs=1, out=folder))
 
 
 @pytest.fixture

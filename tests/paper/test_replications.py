@@ -57,7 +57,7 @@ def test_an_error_is_raised_and_finished_rows_are_kept(tmp_path):
 
 def start_table1(out, jobs):
     command = [sys.executable, "-m", "paper", "table1", "--out", str(out)]
-    options = ["--replications", "3", "--jobs", str(jobs)]
+    options = ["--replications", "2", "--jobs", str(jobs)]
     return subprocess.Popen(
         [*command, *options],
         stdout=subprocess.PIPE,
@@ -96,9 +96,9 @@ def test_an_interrupted_run_can_be_resumed_with_the_same_results(table1, tmp_pat
         assert process.returncode == 130
         assert "again to resume" in errors
         assert "Traceback" not in errors
-        assert "of 12 replications" in " ".join(errors.split())
+        assert "of 8 replications" in " ".join(errors.split())
         assert group_is_gone(process.pid)
-    experiment.reproduce(Options(replications=3, jobs=2, out=tmp_path))
+    experiment.reproduce(Options(replications=2, jobs=2, out=tmp_path))
     complete, _ = table1  # never interrupted, one job
     for name in ("table1.csv", "table1.md", "table1.svg"):
         assert (tmp_path / name).read_bytes() == (complete / name).read_bytes()
