@@ -51,7 +51,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What floors, intervals and p-values are computed from, and what is known of the selected features."""
+    """What floors, intervals and p-values are computed from; None stands for what is not known."""
 
     #: rows in which each selected feature was present, if some have missing values
     present: Floats | None = None
@@ -129,7 +129,9 @@ def is_exact(result: ScreeningResult) -> bool:
 
 def selection_mask(result: ScreeningResult) -> Array:
     """Mask of the selected features."""
-    return np.isin(np.arange(result.n_features), result.selected)
+    mask = np.zeros(result.n_features, dtype=bool)
+    mask[result.selected] = True
+    return mask
 
 
 def find_tested(result: ScreeningResult) -> Array:
@@ -154,7 +156,9 @@ def rank_features(result: ScreeningResult) -> Indices:
     """Rank of every feature, from 1: by the last round it survived, then by score."""
     order = np.lexsort((-strength_of(result), -result.last_round.astype(np.intp)))
     order = np.concatenate([result.selected, order[~selection_mask(result)[order]]])
-    return np.argsort(order) + 1
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(1, len(order) + 1)
+    return ranks
 
 
 def transform(result: ScreeningResult) -> tuple[Floats, Floats, Floats, Floats]:
