@@ -19,8 +19,7 @@ from banditsis.results.evidence import (
 )
 from banditsis.results.features import LEAKAGE, Features, describe_features, list_features, to_lists
 from banditsis.results.result import Interrupted, ScreeningResult, attach_partial, keep_significant
-from banditsis.results.sample_check import SampleCheck
-from banditsis.results.several import ScreeningResults, describe_size
+from banditsis.results.several import SampleCheck, ScreeningResults, describe_size
 
 __all__ = ["Interrupted", "RoundError", "SampleCheck", "ScreeningResult", "ScreeningResults"]
 __all__ += ["About", "Evidence", "Features", "Round"]
