@@ -235,7 +235,7 @@ BUDGET = {
     "(top)": 1468,
     "cli": 1147,
     "core": 1079,
-    "engine": 2436,
+    "engine": 2408,
     "formats": 2760,
     "index": 1113,
     "kernels": 2144,

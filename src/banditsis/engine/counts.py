@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -66,42 +67,42 @@ class CountState(State):
         return cls(source, statistic, strata, chosen, edges, counts, np.zeros(p, bool))
 
     def add(self, rows: Rows, workers: Workers, tick: Callable[[int], None]) -> CountState:
-        """Count new rows, in place."""
-
-        def finish(tile: _Tile) -> None:
-            self.counts[tile.place] += tile.counts
-            self.infinite[tile.place] |= tile.has_infinite
-            tick(count_rows(tile.rows) * len(tile.counts))
-
-        workers.run_in_order(self._tiles(rows), self._count, finish, 4 * workers.n_jobs)
-        return replace(self, n_read=self.n_read + count_rows(rows))
-
-    def _tiles(self, rows: Rows) -> Iterator[_Tile]:
-        """Tiles of whole chunks; they do not depend on the number of threads."""
-        source, p = self.source, len(self.columns)
+        """Count new rows, in place, in tiles of whole chunks that do not depend on the number of threads."""
+        source, p, lock = self.source, len(self.columns), Lock()
         height, across = source.chunk
         widest = COLUMNS_BY_COLUMN if source.by_row is False else COLUMNS_BY_ROW
         width = min(p, max(across, min(widest, CELLS_IN_TILE // max(1024, height))))
-        for some in cut(rows, max(1, CELLS_IN_TILE // width), height):
-            cells, end = self.statistic.cells(some), 0
-            for columns in cut(slice(0, p) if self.chosen is None else self.columns, width, across):
-                place = slice(end, end := end + count_rows(columns))
-                yield _Tile(some, columns, place, cells, np.zeros_like(self.counts[place]))
 
-    def _count(self, tile: _Tile) -> None:
-        """Read the cells of a tile and count them."""
-        block = self.source.read(tile.rows, tile.columns)
-        edges = np.ascontiguousarray(self.edges[:, tile.place])
+        def count_tile(some: Rows, columns: Indices | slice, place: slice, cells: Array) -> None:
+            counts, has_infinite = self._count(some, columns, place, cells)
+            with lock:
+                self.counts[place] += counts
+                self.infinite[place] |= has_infinite
+                tick(count_rows(some) * len(counts))
+
+        def tiles() -> Iterator[tuple[Any, ...]]:
+            for some in cut(rows, max(1, CELLS_IN_TILE // width), height):
+                cells, end = self.statistic.cells(some), 0
+                for columns in cut(slice(0, p) if self.chosen is None else self.columns, width, across):
+                    yield count_tile, some, columns, slice(end, end := end + count_rows(columns)), cells
+
+        workers.run(tiles())
+        return replace(self, n_read=self.n_read + count_rows(rows))
+
+    def _count(self, rows: Rows, columns: Indices | slice, place: slice, cells: Array) -> tuple[Array, bool]:
+        """Counts of a tile, whose rows have these periods × classes, and whether a cell is infinite."""
+        block, edges = self.source.read(rows, columns), np.ascontiguousarray(self.edges[:, place])
         by_row = abs(block.strides[1]) <= abs(block.strides[0])
         flat, along = flatten(block), block.strides[1 if by_row else 0]
         if flat is None or block.dtype != edges.dtype or along != block.itemsize:
             block = np.array(block, edges.dtype, order="C" if by_row else "F")
             flat = flatten(block)
         assert flat is not None
-        table = tile.counts.reshape(len(tile.counts), -1)
+        counts = np.zeros_like(self.counts[place])
         starts = np.arange(block.shape[0 if by_row else 1]) * flat.stride[0 if by_row else 1]
         count = kernels.bins.count_by_row if by_row else kernels.bins.count_by_column
-        tile.has_infinite = count(flat.memory, starts, edges, tile.cells, table) > 0
+        n_infinite = count(flat.memory, starts, edges, cells, counts.reshape(len(counts), -1))
+        return counts, n_infinite > 0
 
     def find_nonfinite(self) -> Indices:
         """Features with cells that cannot be used."""
@@ -182,16 +183,3 @@ class CountState(State):
         if len(labels) == 2:
             columns["woe"] = weights_of_evidence(tables)[0][feature, k]
         return columns
-
-
-@dataclass
-class _Tile:
-    """Cells that are counted together, and where the counts belong."""
-
-    rows: Rows
-    columns: Indices | slice
-    place: slice
-    #: of each row, which of the periods × classes
-    cells: Array
-    counts: Array
-    has_infinite: bool = False
