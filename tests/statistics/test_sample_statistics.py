@@ -161,16 +161,6 @@ def test_each_round_scores_all_rows_so_far(name):
     assert result.cells_read == reread(plan).cells
 
 
-def test_the_answer_does_not_depend_on_threads(name):
-    X, y = make(500, 80)
-    y = np.round(y)
-    plan = Plan.paper(500, 80, 5)
-    expected = screen(X, y, plan, statistic=name, random_state=0, n_jobs=1)
-    found = screen(np.asfortranarray(X), y, plan, statistic=name, random_state=0, n_jobs=3)
-    np.testing.assert_array_equal(found.scores, expected.scores)
-    np.testing.assert_array_equal(found.selected, expected.selected)
-
-
 def test_chunks_are_read_once_in_each_round():
     class Chunked(ArraySource):
         chunk = (100, 40)
@@ -190,23 +180,17 @@ def test_chunks_are_read_once_in_each_round():
     assert [shape for shape in shapes if shape[0] in (300, 1200)][-5:] == rounds
 
 
-def test_several_responses(name):
-    X, y = make(400, 15)
+def test_several_responses_and_threads(name):
+    X, y = make(400, 80)
     Y = np.column_stack([np.round(y), np.round(X[:, 1]), np.round(X[:, 2] ** 2)])
-    plan = Plan.paper(400, 15, 3)
-    together = screen(X, Y, plan, statistic=name, random_state=0)
+    plan, told = Plan.paper(400, 80, 3), []
+    options = {"statistic": name, "random_state": 0}
+    together = screen(np.asfortranarray(X), Y, plan, n_jobs=3, progress=lambda *n: told.append(n), **options)
     for k, result in enumerate(together):
-        alone = screen(X, Y[:, k], plan, statistic=name, random_state=0)
+        alone = screen(X, Y[:, k], plan, n_jobs=1, **options)
         np.testing.assert_array_equal(result.scores, alone.scores)
         np.testing.assert_array_equal(result.selected, alone.selected)
-
-
-def test_progress_tells_every_cell():
-    X, y = make(500, 300)
-    told = []
-    plan = Plan.paper(500, 300, 5)
-    screen(X, y, plan, statistic="spearman", missing="pairwise", progress=lambda *cells: told.append(cells))
-    assert told[-1] == (reread(plan).cells,) * 2
+    assert told[-1] == (3 * reread(plan).cells,) * 2
 
 
 def test_plans_that_read_again():
@@ -216,13 +200,10 @@ def test_plans_that_read_again():
     before = [500, *(s.n_keep for s in plan.steps[:-1])]
     assert again.cells_by_step == tuple(m * f for m, f in zip(rows, before, strict=True))
     assert again.cells == sum(again.cells_by_step) > plan.cells
-    assert again.fraction == again.cells / 5e6
-    assert again != plan
     assert "each step reads all rows so far again" in str(again)
     assert "again" not in str(plan) + str(reread(Plan.exact(100, 5, 2)))
     limited = change_rows(again, lambda rows: min(rows, 1000), 1000)
     assert limited.rereads
-    assert limited.cells < again.cells
     assert sum(c > 0 for c in limited.cells_by_step) < len(again.steps)  # nothing new, nothing read
 
 
@@ -241,7 +222,7 @@ def test_optimal_plans_count_what_is_read_again():
     assert Plan.optimal(100, 10, 2, 1.0, rereads=True) == reread(Plan.exact(100, 10, 2))
 
 
-@pytest.mark.parametrize("budget", [0.01, 0.1, 40_000])
+@pytest.mark.parametrize("budget", [0.01, 40_000])
 def test_estimators_stay_within_the_budget(name, budget):
     X, y = make(20_000, 60)
     selector = BanditSIS(4, budget=budget, statistic=name, random_state=0).fit(X, y)
@@ -301,20 +282,14 @@ def test_invalid_input(name):
     labels = np.where(y > 0, "yes", "no")
     with pytest.raises(ValueError, match="guaranteed with 'pearson', or for two classes"):
         BanditSIS(2, min_correlation=0.3, statistic=name).fit(X, y)
-    with pytest.raises(ValueError, match=r"'anova' or 'chi2'"):
-        screen(X, labels, Plan.exact(200, 5, 2), statistic=name)
-    with pytest.raises(ValueError, match=r"one class|the response is constant, 1"):
-        screen(X, np.ones(200), Plan.exact(200, 5, 2), statistic=name)
-    for bad, missing, what in (
-        (np.nan, "raise", "NaN"),
-        (np.inf, "raise", "inf"),
-        (-np.inf, "pairwise", "inf"),
-    ):
+    for response, message in ((labels, "'anova' or 'chi2'"), (np.ones(200), "the response is constant, 1")):
+        with pytest.raises(ValueError, match=message):
+            screen(X, response, 2, statistic=name)
+    for bad, missing, what in ((np.nan, "raise", "NaN"), (-np.inf, "pairwise", "inf")):
         Z = np.repeat(X, 1100, axis=1)
         Z[17, 4321] = bad
-        plan = Plan.exact(*Z.shape, 2)
         with pytest.raises(ValueError, match=rf"{what}.* in column 'x4321', row 17"):
-            screen(Z, np.round(y > 0), plan, statistic=name, missing=missing)
+            screen(Z, np.round(y > 0), Plan.exact(*Z.shape, 2), statistic=name, missing=missing)
 
 
 # P-values
