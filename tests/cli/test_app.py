@@ -103,9 +103,7 @@ def test_a_progress_bar_shows_the_amount(capsys):
         bar(10**9, 4 * 10**9)
         bar(2 * 10**9, 4 * 10**9)
     text = capsys.readouterr().err
-    assert "shuffling" in text
-    assert "50%" in text
-    assert "2.0/4.0 GB" in text
+    assert all(part in text for part in ("shuffling", "50%", "2.0/4.0 GB"))
     with ProgressBar() as bar:
         bar(1, 2)
     assert capsys.readouterr().err == ""

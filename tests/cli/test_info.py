@@ -50,7 +50,9 @@ def test_the_order_of_chunks(tmp_path, chunks, order):
 
 def test_index_then_screen(folder, tmp_path):
     store = tmp_path / "x.index"
-    result = run("index", folder / "both.npy", "--out", store, "--target", "x60", "--seed", 1)
+    command = ("index", folder / "both.npy", "--out", store, "--target", "x60", "--seed", 1)
+    assert "must be at least 16,000,000 bytes (16 MB)" in said(run(*command, "--memory-limit", "15MB"))
+    result = run(*command, "--memory-limit", "16MB")
     assert result.exit_code == 0, result.stderr
     assert "banditsis info" in said(result)
     again = run("index", folder / "both.npy", "--out", store)
@@ -67,25 +69,15 @@ def test_index_then_screen(folder, tmp_path):
     costs = {cost["plan"]: cost for cost in record["costs"]}
     assert costs["exact"]["bytes"] == 8 * N * P
     assert costs["default"]["cells"] < N * P
+    text = run("info", store, "--verify").stdout
+    assert "(verified)" in text
+    assert re.search("^stored by: +columns, ", text, re.M)
     file = store / "columns.npy"
     content = bytearray(file.read_bytes())
     content[500] ^= 1
     file.write_bytes(content)
     damaged = run("info", store, "--verify")
     assert (damaged.exit_code, "checksum of columns.npy" in said(damaged)) == (1, True)
-
-
-def test_an_index_with_a_target(folder, tmp_path):
-    np.save(tmp_path / "y.npy", np.arange(N) % 100 == 0)
-    store = tmp_path / "x.index"
-    given = ("index", folder / "x.npy", "--out", store, "--target", tmp_path / "y.npy", "--memory-limit")
-    assert "must be at least 16,000,000 bytes (16 MB)" in said(run(*given, "15MB"))
-    assert run(*given, "16MB").exit_code == 0
-    text = run("info", store, "--verify").stdout
-    assert "(verified)" in text
-    assert re.search("^stored by: +columns, ", text, re.M)
-    record = read_json("screen", store, "--budget", 0.2, "--keep", 2)
-    assert record["parameters"]["row_order"] == "stored"
 
 
 def test_the_cost_of_whole_blocks(tmp_path):
@@ -103,23 +95,6 @@ def test_the_cost_of_whole_blocks(tmp_path):
     assert re.search(r"takes [\d.]+% of the cells instead of 1\.[45]\d*%", text)
 
 
-def test_no_header_and_codes_for_missing_values(tmp_path):
-    (tmp_path / "x.csv").write_text("2019,2020\n" + "\n".join(f"{k},{k * k % 7}" for k in range(50)))
-    found = [run("info", tmp_path / "x.csv")]
-    found.append(run("screen", tmp_path / "x.csv", "--target", 2, "--keep", 1, "--exact"))
-    assert all("no header: the first line of the file was taken as values" in r.stdout for r in found)
-    rows = X[:200, :3].round(3).astype(str)
-    rows[::7, 0], rows[::9, 2] = "-9", "?"
-    (tmp_path / "y.csv").write_text("a,b,y\n" + "\n".join(map(",".join, rows)) + "\n")
-    codes = ["--na", "-9", "--na", "?"]
-    record = read_json("screen", tmp_path / "y.csv", "--target", "y", "--exact", *codes)
-    assert record["n_rows"] == 200 - len(rows[::9])
-    assert info(tmp_path / "y.csv", *codes)["n_features"] == 3
-    assert run("index", tmp_path / "y.csv", "--out", tmp_path / "y.index", *codes).exit_code == 0
-    np.save(tmp_path / "x.npy", np.eye(9))
-    assert "applies to CSV" in said(run("info", tmp_path / "x.npy", *codes))
-
-
 def test_append_to_an_index_and_screen_it(tmp_path):
     draw = np.random.default_rng(0)
     X = draw.standard_normal((9000, 300))
@@ -129,7 +104,6 @@ def test_append_to_an_index_and_screen_it(tmp_path):
     store = tmp_path / "x.index"
     assert run("index", tmp_path / "a.npy", "--out", store, "--target", "301").exit_code == 0
     assert run("index", tmp_path / "b.npy", "--append", store).exit_code == 0
-    assert info(store, "--verify")["n_rows"] == 9000
     text = " ".join(run("screen", store, "--keep", 2).stdout.split())
     assert "These are the 2 features that exact screening selects, with probability 95%" in text
     assert selected(read_json("screen", store, "--keep", 2)) == {3, 8}
