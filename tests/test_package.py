@@ -238,7 +238,7 @@ BUDGET = {
     "engine": 2408,
     "formats": 2760,
     "index": 1113,
-    "kernels": 2144,
+    "kernels": 2124,
     "plans": 1513,
     "results": 1136,
     "show": 803,

@@ -11,6 +11,8 @@ multiplies the cells of each column.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from banditsis.core.arrays import Array
@@ -127,3 +129,31 @@ def cells(matrix: Arrays, chosen: Arrays, out: Array) -> None:
                 if i < 0:
                     continue
             out[k, i] = data[t]
+
+
+@elementwise
+def gather_columns(matrix: Arrays, rows: Array, first: int, place: Array, starts: Any, out: Arrays) -> None:
+    """Transpose some rows × columns of a matrix by row (CSR), whose columns ascend in each row.
+
+    ``place[j]`` is the position of column ``first + j``, or -1. With empty ``out``, the cells of position k
+    are counted in ``starts[k]``. Otherwise ``starts[k]`` is where its next cell goes, at last its stop.
+    """
+    (indptr, indices, data), (positions, cells), share = matrix, out, 0.0
+    for i in range(rows.size):
+        begin, stop = indptr[rows[i]], indptr[rows[i] + 1]
+        low = begin + int(share * (stop - begin))  # where it was in the row before
+        while low > begin and indices[low - 1] >= first:
+            low -= 1
+        while low < stop and indices[low] < first:
+            low += 1
+        share = (low - begin) / max(stop - begin, 1)
+        for t in range(low, stop):
+            j = indices[t] - first
+            if j >= place.size:
+                break
+            k = place[j]
+            if k >= 0:
+                if cells.size:
+                    positions[starts[k]] = i
+                    cells[starts[k]] = data[t]
+                starts[k] += 1

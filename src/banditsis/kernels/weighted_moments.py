@@ -115,13 +115,7 @@ class _Vectors:
         return pointer
 
     def load(self, pointer: Any) -> Any:
-        """Load a vector."""
         return self.builder.load(self.builder.bitcast(pointer, self.type.as_pointer()), align=self.size)
-
-    def store(self, vector: Any, pointer: Any) -> None:
-        """Store a vector."""
-        pointer = self.builder.bitcast(pointer, self.type.as_pointer())
-        self.builder.store(vector, pointer, align=self.size)
 
     def fill(self, pointer: Any) -> Any:
         """Load one number into all lanes."""
@@ -129,10 +123,13 @@ class _Vectors:
         one = self.builder.insert_element(undefined, self.builder.load(pointer), int32(0))
         return self.builder.shuffle_vector(one, undefined, ir.VectorType(int32, self.lanes)([0] * self.lanes))
 
-    def multiply_add(self, a: Any, b: Any, total: Any) -> Any:
-        """``a · b + total``."""
-        flags = ("contract",)
-        return self.builder.fadd(self.builder.fmul(a, b, flags=flags), total, flags=flags)
+    def add_line(self, z: list[Any], others: list[Any], line: Any) -> None:
+        """Add the products of eight pairs of vectors to one in memory."""
+        total, flags = self.load(line), ("contract",)
+        for a, b in zip(z, others, strict=True):
+            total = self.builder.fadd(self.builder.fmul(a, b, flags=flags), total, flags=flags)
+        pointer = self.builder.bitcast(line, self.type.as_pointer())
+        self.builder.store(total, pointer, align=self.size)
 
 
 @intrinsic
@@ -176,20 +173,12 @@ def _generate_strip(context: Any, builder: Any, signature: Any, args: Any) -> An
             prefetch_address(builder, at(x, j))
         sums = at(part.data, builder.mul(j, builder.add(q, INT64(1))))
         others = z if factors is None else [builder.fmul(a, b) for a, b in zip(z, factors, strict=True)]
-        _add_line(vectors, z, others, at(sums, builder.mul(q, lanes)))
+        vectors.add_line(z, others, at(sums, builder.mul(q, lanes)))
         with cgutils.for_range_slice(builder, INT64(0), q, INT64(GROUP), INT64) as (c, _):
             for k in range(GROUP):
                 w = [vectors.fill(at(line, c, k)) for line in row_weights]
-                _add_line(vectors, z, w, at(sums, builder.mul(builder.add(c, INT64(k)), lanes)))
+                vectors.add_line(z, w, at(sums, builder.mul(builder.add(c, INT64(k)), lanes)))
     return context.get_dummy_value()
-
-
-def _add_line(vectors: _Vectors, z: list[Any], others: list[Any], line: Any) -> None:
-    """Generate the addition of the products of eight pairs of vectors to one in memory."""
-    total = vectors.load(line)
-    for a, b in zip(z, others, strict=True):
-        total = vectors.multiply_add(a, b, total)
-    vectors.store(total, line)
 
 
 @reduction

@@ -70,10 +70,10 @@ class SparseSource(BlockSource):
             place = np.full(chosen[-1] + 1 - chosen[0], -1, np.int32)
             place[chosen - chosen[0]] = np.arange(len(chosen), dtype=np.int32)
             given, counts = (self.cells, strips, chosen[0], place), np.zeros(len(chosen), np.intp)
-            kernels.rank_sums.gather_columns(*given, counts, (np.empty(0, np.int32), np.empty(0, data.dtype)))
+            kernels.sparse.gather_columns(*given, counts, (np.empty(0, np.int32), np.empty(0, data.dtype)))
             stops = np.cumsum(counts) - counts
             out = np.empty(counts.sum(), np.int32), np.empty(counts.sum(), data.dtype)
-            kernels.rank_sums.gather_columns(*given, stops, out)
+            kernels.sparse.gather_columns(*given, stops, out)
             return StoredCells(stops - counts, stops, *out)
         if len(strips) < self.shape[0]:
             some = self.matrix[:, chosen][strips]

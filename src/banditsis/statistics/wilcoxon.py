@@ -45,13 +45,13 @@ class Comparison(NamedTuple):
         return rest if self.reference < 0 else np.full_like(rest, self.sizes[self.reference])
 
     def sum_ranks(self, cells: StoredCells) -> Floats:
-        """Lines × classes × columns of :func:`banditsis.kernels.rank_sums.rank_sums`."""
+        """Lines × classes × columns of :func:`banditsis.kernels.ranks.rank_sums`."""
         longest = int((cells.stops - cells.starts).max(initial=0))
         weights = np.empty(0 if self.weights is None else longest)
         memory = np.empty(longest), np.empty(longest, np.int32), weights, np.zeros(len(self.sizes))
         out = np.zeros((len(cells.starts), 5, len(self.sizes)))
         scratch = kernels.sorting.make_scratch(longest)
-        kernels.rank_sums.rank_sums(tuple(cells), *self, memory, scratch, out)
+        kernels.ranks.rank_sums(tuple(cells), *self, memory, scratch, out)
         return out.transpose(1, 2, 0)
 
 
