@@ -101,7 +101,7 @@ def test_forms_of_a_target(tmp_path, monkeypatch):
         "s3://bucket/y.csv:a": ("s3://bucket/y.csv", "a"),
         "s3://bucket/y.csv": ("s3://bucket/y.csv", None),
     }
-    assert {text: find_place(text)[:2] for text in places} == places
+    assert {text: find_place(text) for text in places} == places
     for target in ("gone.csv:y", "gone.npy"):
         with pytest.raises(FileNotFoundError, match=r"the file gone\.\w+ does not exist"):
             find_place(target)

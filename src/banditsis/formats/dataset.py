@@ -117,7 +117,7 @@ def open_data(
         values = [column.astype(object) for column in values]
     is_single, keys = isinstance(target, (str, os.PathLike)), [column.name for column in adjusted]
     if len(set(keys)) < len(keys):  # from different files
-        keys = [column.place.text for column in adjusted]
+        keys = [":".join(map(str, filter(None, column.place))) for column in adjusted]
     return Dataset(
         features=source if rows.size == n else take_original_rows(source, rows),
         target=None if not values else values[0] if is_single else np.column_stack(values),
@@ -139,7 +139,6 @@ class Place(NamedTuple):
 
     file: Path | str | None
     column: str | None  #: None for the only column of a file
-    text: str  #: as the user wrote it
 
 
 class Column(NamedTuple):
@@ -160,19 +159,19 @@ class Column(NamedTuple):
 def find_place(text: str, data: Opened | None = None) -> Place:
     """Where a column is: in the data unless the text names a file by its extension."""
     if data is not None and data.has(text):
-        return Place(None, text, text)
+        return Place(None, text)
     head, _, column = text.rpartition(":")
     missing = None
     for name, rest in ((text, None), (head, column or None)):
         is_named = name.lower().endswith(ENDINGS)
         if is_named and is_url(name):
-            return Place(name, rest, text)
+            return Place(name, rest)
         if name and not name.isdigit() and Path(name).is_file():
-            return Place(Path(name), rest, text)
+            return Place(Path(name), rest)
         missing = name if is_named and missing is None else missing
     if missing is not None:
         raise FileNotFoundError(f"the file {missing} does not exist: check the name and the folder.")
-    return Place(None, text, text)
+    return Place(None, text)
 
 
 def _find_covariates(text: str, data: Opened) -> list[Place]:
@@ -180,36 +179,37 @@ def _find_covariates(text: str, data: Opened) -> list[Place]:
     parts = [text] if data.has(text) else [part.strip() for part in text.split(",")]
     file = None if all(map(data.has, parts)) else (place := find_place(text)).file
     if file is None:
-        return [Place(None, part, part) for part in parts]
+        return [Place(None, part) for part in parts]
     names = [EVERY] if place.column is None else map(str.strip, place.column.split(","))
-    return [Place(file, name, f"{file}:{name}") for name in names]
+    return [Place(file, name) for name in names]
 
 
 def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> list[list[Column]]:
     """The columns of several roles, which are then not features of the data."""
     wanted: dict[Path | str, list[str | None]] = {}
     in_data: dict[str | None, list[str]] = {}
-    for place in (place for role in roles for place in role):
-        if place.file is None:
-            in_data[place.column] = [data.find(place.text)]
+    for file, column in (place for role in roles for place in role):
+        if file is None:
+            in_data[column] = [data.find(str(column))]
         else:
-            wanted.setdefault(place.file, []).append(place.column)
+            wanted.setdefault(file, []).append(column)
     files = {file: open_side(file, some, data.options, data.id_names) for file, some in wanted.items()}
     data.uses_na |= any(side.uses_na for side, _ in files.values())
     if like := next((side.id_names for side, _ in files.values() if side.id_names), []):
         data.use_ids(like)
     joined = {file: _join(data, side) for file, (side, _) in files.items()}
 
-    def read(place: Place) -> Iterator[Column]:
-        side, columns = (data, in_data) if place.file is None else files[place.file]
-        for name in columns[place.column]:
-            values, note, text = side.values(name), side.notes.get(name, ""), place.text
-            if place.file is None:
-                what = f"the column {name!r} of the data" + (f", its column {text}" if name != text else "")
-                position, how, remark = np.arange(data.n_rows), what, ""
+    def read(given: Place) -> Iterator[Column]:
+        side, columns = (data, in_data) if given.file is None else files[given.file]
+        for name in columns[given.column]:
+            values, note, place = side.values(name), side.notes.get(name, ""), given
+            if given.file is None:
+                number = f", its column {given.column}" if name != given.column else ""
+                what = how = f"the column {name!r} of the data{number}"
+                position, remark = np.arange(data.n_rows), ""
             else:
-                what, (position, how, remark) = f"{side.where}:{name}", joined[place.file]
-                text = f"{place.file}:{name}" if place.column == EVERY else text
+                what, (position, how, remark) = f"{side.where}:{name}", joined[given.file]
+                place = Place(given.file, name if given.column == EVERY else given.column)
             known = (position >= 0) & ~find_missing(values)[position]
             if not known.any():
                 raise ValueError(f"{what} has no value in any row: check that it is the right column.")
@@ -220,7 +220,7 @@ def read_columns(data: Opened, roles: Sequence[Sequence[Place]]) -> list[list[Co
                 values = values.astype(object if is_text else np.float64)
                 values[~known] = None if is_text else np.nan
             how = "; ".join(filter(None, [how, note, remark])) + "."
-            yield Column(name, place._replace(text=text), values, how)
+            yield Column(name, place, values, how)
 
     return [[column for place in role for column in read(place)] for role in roles]
 

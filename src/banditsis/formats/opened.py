@@ -165,13 +165,6 @@ def match_names(names: Sequence[str], wanted: Sequence[str], exclude: Collection
     return matches if len(matches) == len(wanted) and not set(matches) & set(exclude) else []
 
 
-def find_id_columns(names: Sequence[str], exclude: Collection[str] = ()) -> list[str]:
-    """The columns that identify samples: FID and IID, or the first with a usual name that is not excluded."""
-    usual = [n for n, lower in zip(names, lower_names(names), strict=True) if lower in ID_NAMES]
-    pair = match_names(names, ("FID", "IID"), exclude)
-    return pair or [name for name in usual if name not in exclude and len(names) > 1][:1]
-
-
 #: Columns that are not features, and the functions that read them.
 SideColumns = Mapping[str, Callable[[], Array]]
 
@@ -261,7 +254,9 @@ class Opened(ABC):
             names = [*self.side, *self.own_names]
             found = match_names(names, like, self.taken)
             if not (found or self.id_names or self.own_ids):
-                found = find_id_columns(names, self.taken)
+                usual = [n for n, lower in zip(names, lower_names(names), strict=True) if lower in ID_NAMES]
+                usual = [name for name in usual if name not in self.taken and len(names) > 1]
+                found = match_names(names, ("FID", "IID"), self.taken) or usual[:1]
             self.id_names = found or self.id_names
 
     @cached_property

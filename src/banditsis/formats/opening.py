@@ -122,10 +122,6 @@ def open_source(
     -------
     Source
 
-    See Also
-    --------
-    open_data : Also open a response, covariates and sample ids.
-
     Examples
     --------
     >>> import numpy as np
