@@ -2,6 +2,7 @@
 
 import signal
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -60,10 +61,7 @@ def test_blocks_are_whole_disjoint_and_complete(n, size, seed, data):
 
 def test_every_block_is_as_likely_first():
     edges = np.append(np.arange(0, 95, 10), 95)
-    firsts = [
-        next(Strata.uniform(95).draw([10], "blocks", np.random.default_rng(s), edges=edges))
-        for s in range(3000)
-    ]
+    firsts = [next(Strata.uniform(95).draw([10], "blocks", seed, edges=edges)) for seed in range(3000)]
     counts = np.bincount([rows[0] // 10 for rows in firsts], minlength=10)
     assert np.abs(counts - 300).max() < 5 * np.sqrt(270)
 
@@ -99,13 +97,12 @@ def test_auto_takes_what_is_cheap():
 @pytest.mark.parametrize("chunk", [(50, 8), (7, 3), (333, 5)])
 def test_blocks_find_what_random_rows_find(chunk):
     X, y = data()
-    source = Chunked(X, chunk)
-    result = screen(source, y, Plan.paper(4000, 40, 2), row_order="blocks", random_state=1)
+    options = {"alpha": 0.5, "row_order": "blocks", "random_state": 1}
+    result = screen(Chunked(X, chunk), y, 2, **options)
     assert set(result.selected) == {3, 8}
     assert result.parameters["row_order"] == "blocks"
     assert result.cells_read < X.size
-    again = screen(ArraySource(X), y, Plan.paper(4000, 40, 2), row_order="blocks", random_state=1)
-    assert again.parameters["row_order"] == "random"
+    assert screen(ArraySource(X), y, 2, **options).parameters["row_order"] == "random"
 
 
 def test_rounds_tell_the_rows_that_were_read():
@@ -136,8 +133,7 @@ def test_blocks_of_the_rows_whose_response_is_known():
     X, y = data(30_000)
     y[::3] = np.nan
     source = Chunked(X, (50, 8))
-    plan = Plan.paper(30_000, 40, 2)
-    result = screen(source, y, plan, row_order="blocks", missing="pairwise", random_state=0)
+    result = screen(source, y, 2, alpha=0.5, row_order="blocks", missing="pairwise", random_state=0)
     assert set(result.selected) == {3, 8}
     touched = {int(row) // 50 for rows in source.reads for row in np.arange(30_000)[rows]}
     # Whole blocks of the file, not of the rows that are left; and one that is checked for ids.
@@ -165,22 +161,19 @@ UNSUITABLE = {
 def test_unsuitable_orders_are_never_silent(kind, row_order):
     for seed in range(3):
         X, y = UNSUITABLE[kind](*data(20_000, seed=seed))
-        plan = Plan.paper(20_000, 40, 2, alpha=1.1)
         with pytest.warns(UserWarning, match="not in random order") as caught:
-            result = screen(Chunked(X, (50, 8)), y, plan, row_order=row_order, random_state=seed)
-        assert len(caught) == 1
-        message = str(caught[0].message)
+            result = screen(Chunked(X), y, 2, alpha=1.1, row_order=row_order, random_state=seed)
+        (message,) = (str(warning.message) for warning in caught)
         assert message in result.notes
         assert message in " ".join(str(result).split())
-        assert "banditsis index" in message
-        assert "random row order" in message
+        assert all(remedy in message for remedy in ("banditsis index", "random row order"))
 
 
 def test_first_rows_that_differ_from_the_rest_in_features_alone():
     X, y = data(20_000)
     X[2000:, 5:] += 1.0  # a second batch, which the first rows do not show
     with pytest.warns(UserWarning, match="between the first 257 rows and the rest"):
-        screen(X, y, Plan.paper(20_000, 40, 2, alpha=1.1), row_order="stored")
+        screen(X, y, 2, alpha=1.1, row_order="stored")
 
 
 @pytest.mark.parametrize("statistic", ["logistic", "spearman"])  # weighted squares, and no sums at all
@@ -188,20 +181,18 @@ def test_first_rows_that_differ_from_the_rest_in_features_alone():
 def test_features_are_read_again_where_sums_do_not_show_them(statistic, row_order):
     X, y = data(20_000)
     y = (y > 0).astype(float) if statistic == "logistic" else y
-    plan = Plan.paper(20_000, 40, 2, alpha=1.1)
-    screen(Chunked(X), y, plan, statistic=statistic, row_order=row_order, random_state=0)
+    options = {"alpha": 1.1, "statistic": statistic, "row_order": row_order, "random_state": 0}
+    screen(Chunked(X), y, 2, **options)
     X[:, 10:20] += np.repeat(np.random.default_rng(0).standard_normal((200, 10)), 100, axis=0)
     with pytest.warns(UserWarning, match=r"features? .*differs? between (blocks|groups)"):
-        screen(Chunked(X), y, plan, statistic=statistic, row_order=row_order, random_state=0)
+        screen(Chunked(X), y, 2, **options)
 
 
 def test_classes_that_come_in_batches():
     X, _ = data(20_000)
     y = np.repeat(["a", "b", "c", "d"], 5000)
     with pytest.warns(UserWarning, match="response differs between blocks of 50"):
-        screen(
-            Chunked(X), y, Plan.paper(20_000, 40, 2), statistic="anova", row_order="blocks", random_state=0
-        )
+        screen(Chunked(X), y, 2, alpha=0.5, row_order="blocks", random_state=0)
 
 
 @pytest.mark.parametrize("row_order", ["blocks", "stored"])
@@ -215,14 +206,13 @@ def test_shuffled_data_raise_no_alarm(row_order, chunk):
         X[:, 11:20] = rng.random((4000, 9)) < np.geomspace(1e-3, 0.3, 9)
         X[:, 20:30] = rng.standard_cauchy((4000, 10))
         X[:, 30:35] = X[:, [3]] + 1e-3 * X[:, 30:35]
-        plan = Plan.paper(4000, 40, 5)
-        screen(Chunked(X, chunk), y, plan, row_order=row_order, random_state=seed)
-        for odd in (rng.standard_cauchy(4000), rng.standard_normal(4000) ** 9, rng.random(4000) < 0.1):
-            screen(Chunked(X, chunk), odd.astype(float), plan, row_order=row_order, random_state=seed)
+        options = {"alpha": 0.5, "row_order": row_order, "random_state": seed}
+        rare, heavy = 1.0 * (rng.random(4000) < 0.1), rng.standard_normal(4000) ** 9
+        for response in (y, rare, heavy, rng.standard_cauchy(4000)):
+            screen(Chunked(X, chunk), response, 5, **options)
         X[rng.random(X.shape) < 0.3] = np.nan
-        screen(Chunked(X, chunk), y, plan, row_order=row_order, missing="pairwise", random_state=seed)
-        labels = rng.choice(["a", "b", "rare"], 4000, p=[0.5, 0.495, 0.005])
-        screen(Chunked(X, chunk), labels, plan, statistic="anova", row_order=row_order, missing="pairwise")
+        for response in (y, rng.choice(["a", "b", "rare"], 4000, p=[0.5, 0.495, 0.005])):
+            screen(Chunked(X, chunk), response, 5, missing="pairwise", **options)
 
 
 @pytest.mark.parametrize(("m", "groups"), [(40, 4), (256, 8), (640, 16)])
@@ -258,11 +248,10 @@ def test_the_design_effect_is_that_of_the_definition():
 def test_warnings_point_at_the_line_of_the_user():
     X, y = data(20_000)
     X, y = sort(X, y, y)
-    source = Chunked(X)
-    selector = BanditSIS(2, alpha=0.5, row_order="blocks", random_state=0)
+    options = {"alpha": 0.5, "row_order": "blocks", "random_state": 0}
     for call in (
-        lambda: screen(source, y, Plan.paper(20_000, 40, 2), row_order="blocks", random_state=0),
-        lambda: selector.fit(source, y),
+        lambda: screen(Chunked(X), y, 2, **options),
+        lambda: BanditSIS(2, **options).fit(Chunked(X), y),
         lambda: BanditSIS(2, alpha=0.5, row_order="stored").fit_transform(X, y),
     ):
         with warnings.catch_warnings(record=True) as caught:
@@ -281,12 +270,11 @@ def test_floors_and_guarantees_where_the_store_was_shuffled():
     assert result.detection_floor() == pytest.approx(random.detection_floor(), rel=0.5)
     with pytest.raises(ValueError, match="not a simple random sample"):
         screen(Chunked(X), y, plan, row_order="blocks", random_state=0).detection_floor()
-    plan = Plan.guaranteed(20_000, 40, None, 0.3)
     for order in ("auto", "stored"):
-        result = screen(Chunked(X, shuffled=True), y, plan, row_order=order)
+        result = screen(Chunked(X, shuffled=True), y, min_correlation=0.3, row_order=order)
         assert set(result.selected) == {3, 8}
     with pytest.raises(ValueError, match="random row order, got 'blocks'"):
-        screen(Chunked(X), y, plan, row_order="blocks")
+        screen(Chunked(X), y, min_correlation=0.3, row_order="blocks")
 
 
 class Failing(Chunked):
@@ -302,17 +290,18 @@ class Failing(Chunked):
         return super().read(rows, columns)
 
 
+interrupt = partial(signal.raise_signal, signal.SIGINT)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_an_interrupted_run_tells_what_is_known(n_jobs):
     X, y = data(20_000, 60)
-    plan = Plan.paper(20_000, 60, 2)
-    whole = screen(Failing(X, None, None), y, plan, row_order="random", random_state=0)
+    options = {"alpha": 0.5, "row_order": "random", "random_state": 0, "n_jobs": n_jobs}
     source = Failing(X, None, None)
-    screen(source, y, plan, row_order="random", random_state=0, n_jobs=n_jobs)
-    total = len(source.reads)
-    interrupted = Failing(X, total // 2, lambda: signal.raise_signal(signal.SIGINT))
+    whole = screen(source, y, 2, **options)
+    interrupted = Failing(X, len(source.reads) // 2, interrupt)
     with pytest.raises(Interrupted) as caught:
-        screen(interrupted, y, plan, row_order="random", random_state=0, n_jobs=n_jobs)
+        screen(interrupted, y, 2, **options)
     result = caught.value.result
     done = len(result.rounds)
     assert 0 < done < len(whole.rounds)
@@ -328,10 +317,10 @@ def test_an_interrupted_run_tells_what_is_known(n_jobs):
 def test_an_interruption_before_the_first_round_ends():
     X, y = data()
     with pytest.raises(Interrupted) as caught:
-        screen(Failing(X, 1, lambda: signal.raise_signal(signal.SIGINT)), y, Plan.paper(4000, 40, 2))
+        screen(Failing(X, 1, interrupt), y, 2, alpha=0.5)
     assert caught.value.result is None
     with pytest.raises(KeyboardInterrupt, match="no round was finished"):
-        BanditSIS(2, alpha=0.5).fit(Failing(X, 1, lambda: signal.raise_signal(signal.SIGINT)), y)
+        BanditSIS(2, alpha=0.5).fit(Failing(X, 1, interrupt), y)
 
 
 def test_a_failing_read_leaves_what_is_known():
@@ -340,9 +329,9 @@ def test_a_failing_read_leaves_what_is_known():
 
     X, y = data(20_000, 60)
     with pytest.raises(OSError, match="the disk has gone") as caught:
-        screen(Failing(X, 4, fail), y, Plan.paper(20_000, 60, 2), row_order="random", n_jobs=1)
+        screen(Failing(X, 4, fail), y, 2, alpha=0.5, row_order="random", n_jobs=1)
     assert len(caught.value.partial.rounds) > 0
     assert "partial" in caught.value.__notes__[0]
     with pytest.raises(OSError, match="the disk has gone") as caught:
-        screen(Failing(X, 0, fail), y, Plan.paper(20_000, 60, 2), row_order="random")
+        screen(Failing(X, 0, fail), y, 2, alpha=0.5, row_order="random")
     assert not hasattr(caught.value, "partial")
