@@ -237,7 +237,7 @@ BUDGET = {
     "core": 1079,
     "engine": 2408,
     "formats": 2760,
-    "index": 1113,
+    "index": 1122,
     "kernels": 2124,
     "plans": 1513,
     "results": 1136,

@@ -11,22 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from banditsis.core import parallel, progress, validation
 from banditsis.core.arrays import Floats, Indices, chunks, special
-from banditsis.core.parallel import Workers, map_in_threads
-from banditsis.core.progress import clock, status
-from banditsis.core.validation import raise_nonfinite
-from banditsis.engine.follow_up import correct_pvalues, flag_features
-from banditsis.engine.redundancy import choose_features
-from banditsis.engine.rounds import Found, add_effects, add_round
-from banditsis.engine.runs import Run
-from banditsis.engine.state import Scored, SumState
+from banditsis.engine import follow_up, redundancy, rounds, runs, state
 from banditsis.index.sketch import Estimates, find_sketch
 from banditsis.plans import strongest
 from banditsis.results import Round, ScreeningResult, strength
-from banditsis.sources.base import calibrate, pilot_rows, summing_dtype
-from banditsis.sources.views import Subset
-from banditsis.statistics.linear import LinearStatistic, target_moments
-from banditsis.statistics.moments import SMALLEST_RESIDUAL
+from banditsis.sources import base, views
+from banditsis.statistics import linear, moments
 
 #: Precision of scores that are computed in float32.
 ROUNDING = 1e-6
@@ -44,14 +36,17 @@ class Estimated(NamedTuple):
     n_first: int
 
 
-def bit_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Iterator[list[ScreeningResult]]:
+def bit_rounds(
+    run: runs.Run, workers: parallel.Workers, tick: Callable[[int], None]
+) -> Iterator[list[ScreeningResult]]:
     """Yield the result of each response after the bits, and after its candidates were read."""
-    (n, p), q, started, step = run.source.shape, len(run.members), clock(), run.plan.steps[0]
-    statistic: Any = run.statistic.calibrate(slice(0, n))
+    (n, p), q, started, step = run.source.shape, len(run.members), progress.clock(), run.plan.steps[0]
+    everything = slice(0, n)
+    statistic: Any = run.statistic.calibrate(everything)
     statistic = statistic.copy_with(y=np.asfortranarray(statistic.y))  # of one response after the other
     sketch = find_sketch(run.source)
     assert sketch is not None
-    status().round, status().n_rounds = 1, 2
+    progress.status().round, progress.status().n_rounds = 1, 2
     found, size = list[Estimated](), max(1, CELLS_AT_ONCE // n)
     for k in range(0, q, size):
         part = statistic if q <= size else statistic.subset(range(k, min(k + size, q)))
@@ -59,18 +54,18 @@ def bit_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Itera
         estimates = sketch.estimate(compute, workers, lambda rows: tick(rows * p * q // 32))
         bad = np.isnan(estimates.squares) | (estimates.missing > 0) & (not statistic.pairwise)
         if bad.any():
-            first = np.flatnonzero(bad)[:MAX_NONFINITE]
-            raise_nonfinite(run.source, slice(0, n), first, statistic.pairwise)
-        found += [_find_limits(run, part, estimates, j, *given) for j, given in enumerate(asked)]
-    seconds, results = (clock() - started) / q, list[ScreeningResult]()
+            some = np.flatnonzero(bad)[:MAX_NONFINITE]
+            validation.raise_nonfinite(run.source, everything, some, statistic.pairwise)
+        found += [_find_limits(run, part, estimates, j, *asks) for j, asks in enumerate(asked)]
+    seconds, results = (progress.clock() - started) / q, list[ScreeningResult]()
     for k, estimated in enumerate(found):
         kept, cutoff = strongest(strength(estimated.scores, run.statistic.one_sided), run.plan.n_keep)
         done = Round(step.n_rows, p, len(kept), cutoff, step.n_rows * p, seconds, float(step.n_rows))
         run.settings.on_round(done)
-        scored = Scored(estimated.scores, None)
-        results.append(add_round(run.begin_result(k), scored, np.arange(p), kept, done))
+        given = state.Scored(estimated.scores, None), np.arange(p), kept, done
+        results.append(rounds.add_round(run.begin_result(k), *given))
     yield results
-    status().round = 2
+    progress.status().round = 2
     reason = None
     if estimates.missing.any() and not (statistic.is_correlation and statistic.rank == 0):
         reason = "it is only known for correlations without covariates if cells are missing"
@@ -79,13 +74,15 @@ def bit_rounds(run: Run, workers: Workers, tick: Callable[[int], None]) -> Itera
         results[k] = _read_candidates(run, alone, results[k], estimated, reason, workers, tick)
         if (k + 1) % 100 == 0:
             yield results
-    if (n_choose := run.settings.n_choose) is not None:
-        results = [choose_features(run.source, r, slice(0, n), run.weigh, n_choose) for r in results]
-    corrected = correct_pvalues(run.source, statistic, results, slice(0, n), run.settings.pvalues)
-    yield flag_features(run, corrected)
+    if (chosen := run.settings.n_choose) is not None:
+        results = [redundancy.choose_features(run.source, r, everything, run.weigh, chosen) for r in results]
+    results = follow_up.correct_pvalues(run.source, statistic, results, everything, run.settings.pvalues)
+    yield follow_up.flag_features(run, results)
 
 
-def ask(statistic: LinearStatistic, n: int) -> tuple[Callable[[Any], Floats], list[tuple[slice, float]]]:
+def ask(
+    statistic: linear.LinearStatistic, n: int
+) -> tuple[Callable[[Any], Floats], list[tuple[slice, float]]]:
     """The columns whose products with features are needed, and which of them each response asks for.
 
     They are orthonormal: the covariates, and the residuals of the targets given these. Each response has a
@@ -96,20 +93,20 @@ def ask(statistic: LinearStatistic, n: int) -> tuple[Callable[[Any], Floats], li
         B = statistic.targets(rows)
         return statistic.design(rows).T @ B, B.T @ B
 
-    pairs = map_in_threads(add_up, chunks(slice(0, n), 1 << 14), 4)
+    pairs = parallel.map_in_threads(add_up, chunks(slice(0, n), 1 << 14), 4)
     slopes, gram = (np.sum(parts, axis=0) for parts in zip(*pairs, strict=True))
     left = gram - slopes.T @ slopes / n  # columns of A are orthogonal, and their mean square is 1
     whitening, asked, stop = list[Floats](), list[tuple[slice, float]](), statistic.rank
     for k in range(1 if statistic.one_hot else statistic.n_responses):
         targets = np.arange(statistic.layout.n_targets)[statistic.targets_of(k)]
         values, vectors = np.linalg.eigh(left[np.ix_(targets, targets)])
-        kept = values > SMALLEST_RESIDUAL * gram.diagonal()[targets].max()
+        kept = values > moments.SMALLEST_RESIDUAL * gram.diagonal()[targets].max()
         whitening.append(np.zeros((len(gram), int(kept.sum()))))
         whitening[-1][targets] = vectors[:, kept] / np.sqrt(values[kept])
         scale = 1.0
         if not (statistic.one_hot or statistic.is_correlation):  # products are divided by another spread
-            moments = target_moments(statistic, slice(0, n), k)
-            scale = float(np.sqrt(values[0]) / statistic.response_spread(moments, k)[0])
+            of_targets = linear.target_moments(statistic, slice(0, n), k)
+            scale = float(np.sqrt(values[0]) / statistic.response_spread(of_targets, k)[0])
         start, stop = stop, stop + whitening[-1].shape[1]
         asked.append((slice(start, stop), scale))
     W = np.column_stack(whitening)
@@ -122,7 +119,12 @@ def ask(statistic: LinearStatistic, n: int) -> tuple[Callable[[Any], Floats], li
 
 
 def _find_limits(
-    run: Run, statistic: LinearStatistic, estimates: Estimates, response: int, lines: slice, scale: float
+    run: runs.Run,
+    statistic: linear.LinearStatistic,
+    estimates: Estimates,
+    response: int,
+    lines: slice,
+    scale: float,
 ) -> Estimated:
     """Estimate the scores of a response, and find what they are at most, and the features to read."""
     d, rank = run.plan.n_keep, statistic.rank
@@ -170,7 +172,9 @@ def shrunken(estimates: Floats, variances: Floats) -> Floats:
     return np.asarray(np.maximum((np.square(estimates) - variances).sum(axis=0), 0.0))
 
 
-def _largest_factor(run: Run, statistic: LinearStatistic, missing: Floats, response: int) -> Floats:
+def _largest_factor(
+    run: runs.Run, statistic: linear.LinearStatistic, missing: Floats, response: int
+) -> Floats:
     """By how much missing cells can raise scores: most if the response is largest where they are."""
     n, counts = run.source.shape[0], missing.astype(np.intp)
     if not counts.any():
@@ -184,32 +188,38 @@ def _largest_factor(run: Run, statistic: LinearStatistic, missing: Floats, respo
 
 
 def _read_candidates(
-    run: Run,
-    statistic: LinearStatistic,
+    run: runs.Run,
+    statistic: linear.LinearStatistic,
     result: ScreeningResult,
     found: Estimated,
     reason: str | None,
-    workers: Workers,
+    workers: parallel.Workers,
     tick: Callable[[int], None],
 ) -> ScreeningResult:
     """Read candidates in full until no other feature can be among the best, or as many as the plan allows."""
-    everything, d, started, budget = slice(0, run.source.shape[0]), run.plan.n_keep, clock(), len(found.order)
+    everything, d, started, budget = (
+        slice(0, run.source.shape[0]),
+        run.plan.n_keep,
+        progress.clock(),
+        len(found.order),
+    )
     n, count, needed = everything.stop, 0, found.n_first
     while count < needed:  # once or twice, because the cutoff can only grow
         count, features = needed, np.sort(found.order[:needed])
-        view = Subset(run.source, columns=features)
-        calibration = calibrate(view, everything, pilot_rows(view, everything), summing_dtype(view.dtype))
-        state = SumState.begin(view, statistic, calibration, run.strata).add(everything, workers, tick)
-        if (bad := state.find_nonfinite()).size:
-            raise_nonfinite(view, everything, bad[:MAX_NONFINITE], statistic.pairwise)
-        scored = state.score(0, slice(None))
+        view = views.Subset(run.source, columns=features)
+        pilot, dtype = base.pilot_rows(view, everything), base.summing_dtype(view.dtype)
+        calibration = base.calibrate(view, everything, pilot, dtype)
+        sums = state.SumState.begin(view, statistic, calibration, run.strata).add(everything, workers, tick)
+        if (bad := sums.find_nonfinite()).size:
+            validation.raise_nonfinite(view, everything, bad[:MAX_NONFINITE], statistic.pairwise)
+        scored = sums.score(0, slice(None))
         kept, cutoff = strongest(strength(scored.scores, statistic.one_sided), d)
         needed = int(np.count_nonzero(found.limits[found.order] > cutoff))  # the first of them
     tick(n * (budget - count))  # that were not needed
-    done = Round(n, count, d, cutoff, n * count, clock() - started, float(n))
+    done = Round(n, count, d, cutoff, n * count, progress.clock() - started, float(n))
     result = replace(result, rounds=(replace(result.rounds[0], n_kept=count),))
     run.settings.on_round(done)
-    result = add_round(result, scored, features, kept, done)
+    result = rounds.add_round(result, scored, features, kept, done)
     reach = None if reason else float(np.delete(found.limits, features).max(initial=0.0))
     evidence = replace(result.evidence, reach=reach, no_floor_reason=reason)
-    return add_effects(Found(state, [kept], [replace(result, evidence=evidence)]), 0)
+    return rounds.add_effects(rounds.Found(sums, [kept], [replace(result, evidence=evidence)]), 0)

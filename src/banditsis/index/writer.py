@@ -17,28 +17,21 @@ from typing import Any
 
 import numpy as np
 
+from banditsis.core import parallel, validation
 from banditsis.core.arrays import Array, Indices, chunks
-from banditsis.core.parallel import Workers, count_jobs, map_in_threads
 from banditsis.core.progress import Progress, add_up, report_progress
-from banditsis.core.validation import resolve_seed
-from banditsis.formats.dataset import find_place, read_columns
-from banditsis.formats.files import find_prefix, local_path, to_text
-from banditsis.formats.opened import ReadOptions
-from banditsis.formats.opening import META, is_index, open_any
+from banditsis.formats import dataset, files, opened, opening
 from banditsis.index.folder import ANNOTATION, BITS, CELLS, MOMENTS, PART, Folder, Record
 from banditsis.index.reader import IndexSource
 from banditsis.index.sketch import WIDTH, encode_panel, make_blocks
-from banditsis.sources.array import CACHE_LINE
-from banditsis.sources.base import Source
-from banditsis.sources.memmap import MappedSource
+from banditsis.sources import base, memmap
 
 __all__ = ["build_index"]
 
 DEFAULT_MEMORY, MIN_MEMORY = 1 << 30, 16_000_000
-#: Folders of what becomes the index and of temporary files, and rows and columns that a thread transposes.
-INDEX, SCRATCH, ROWS_AT_ONCE, COLUMNS_AT_ONCE = "index", "scratch", 1 << 10, 1 << 6
-#: Errors of a full disk.
-NO_SPACE = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
+INDEX, SCRATCH = "index", "scratch"  # folders of what becomes the index, and of temporary files
+ROWS_AT_ONCE, COLUMNS_AT_ONCE, CACHE_LINE = 1 << 10, 1 << 6, 64  # that a thread transposes; bytes
+NO_SPACE = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # errors of a full disk
 
 
 def build_index(
@@ -108,8 +101,8 @@ def build_index(
         raise ValueError("an index is either replaced or appended to: set force or append, not both.")
     destination = Path(destination)
     existing = IndexSource(destination) if append else None
-    seed = resolve_seed(np.random.default_rng() if random_state is None else random_state)
-    options = ReadOptions(**reading, memory_limit=memory).checked()
+    seed = validation.resolve_seed(np.random.default_rng() if random_state is None else random_state)
+    options = opened.ReadOptions(**reading, memory_limit=memory).checked()
     with _new_folder(data, destination, existing, force) as folder:
         given = existing.target if existing is not None and target is None else target
         source, label, by_row = _open(data, given, options)
@@ -120,13 +113,16 @@ def build_index(
         vectors |= {} if source.names is None else {"names": np.asarray(source.names)}
         for name, values in vectors.items():
             _write_vector(index, name, values)
-        with report_progress(progress, "indexing", "bytes") as report, Workers(count_jobs(None)):
+        with (
+            report_progress(progress, "indexing", "bytes") as report,
+            parallel.Workers(parallel.count_jobs(None)),
+        ):
             cells = _write_cells(source, dtype.newbyteorder("="), order, seed, memory, folder, report)
         names = sorted(file.name for file in index.iterdir() if file.name != CELLS)
-        files = {name: Folder(index).checksum(name) for name in names} | {CELLS: cells}
+        written = {name: Folder(index).checksum(name) for name in names} | {CELLS: cells}
         is_file = isinstance(data, (str, os.PathLike))
-        origin = Path(find_prefix(data)).name if is_file else type(data).__name__
-        Record(source.shape, seed, origin, label, files).write(index)
+        origin = Path(files.find_prefix(data)).name if is_file else type(data).__name__
+        Record(source.shape, seed, origin, label, written).write(index)
     return destination
 
 
@@ -159,7 +155,7 @@ def _new_folder(data: Any, destination: Path, existing: IndexSource | None, forc
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _check_same_features(source: Source, existing: IndexSource) -> np.dtype:
+def _check_same_features(source: base.Source, existing: IndexSource) -> np.dtype:
     """The type of the cells of an index; raise if rows of a source cannot be appended to it."""
     own, other = (data.names or range(data.shape[1]) for data in (source, existing))
     if different := [pair for pair in zip_longest(own, other) if pair[0] != pair[1]]:
@@ -176,7 +172,7 @@ def _check_same_features(source: Source, existing: IndexSource) -> np.dtype:
 
 def _check_destination(data: Any, destination: Path, force: bool) -> None:
     """Raise if the folder cannot be written, or has something that may not be replaced."""
-    path, parent = local_path(data), destination.absolute().parent
+    path, parent = files.local_path(data), destination.absolute().parent
     if not parent.is_dir():
         raise FileNotFoundError(f"the folder {parent} does not exist: create it first.")
     if not os.path.lexists(destination):
@@ -196,21 +192,24 @@ def _check_destination(data: Any, destination: Path, force: bool) -> None:
 
 def _is_ours(folder: Path) -> bool:
     """Whether a folder has only files that an index should have, even if it is damaged."""
-    if not is_index(folder):
+    if not opening.is_index(folder):
         return False
-    files = {META, *(json.loads((folder / META).read_bytes()).get("files") or ())}
-    others = [entry for entry in folder.iterdir() if entry.name not in files]
+    own = {opening.META, *(json.loads((folder / opening.META).read_bytes()).get("files") or ())}
+    others = [entry for entry in folder.iterdir() if entry.name not in own]
     return all(re.fullmatch(rf"{PART}\d+", entry.name) and _is_ours(entry) for entry in others)
 
 
-def _open(data: Any, target: str | None, options: ReadOptions) -> tuple[Source, str | None, dict[str, Array]]:
+def _open(
+    data: Any, target: str | None, options: opened.ReadOptions
+) -> tuple[base.Source, str | None, dict[str, Array]]:
     """The features, the name of the target, and ids and target of each row; the target may have gaps."""
-    opened = open_any(data, options)
-    (columns,) = read_columns(opened, [[] if target is None else [find_place(str(target), opened)]])
-    source, label = opened.source(), None
+    found = opening.open_any(data, options)
+    places = [] if target is None else [dataset.find_place(str(target), found)]
+    (columns,) = dataset.read_columns(found, [places])
+    source, label = found.source(), None
     if source.original_rows is not None:
-        raise ValueError(f"{opened.where} is an index already: index the original data.")
-    by_row = {} if opened.ids is None else {"ids": np.asarray(opened.ids)}
+        raise ValueError(f"{found.where} is an index already: index the original data.")
+    by_row = {} if found.ids is None else {"ids": np.asarray(found.ids)}
     for column in columns:
         file, label = column.place.file, column.name if column.place.file is None else column.place.column
         if file is not None and (not label or label.isdigit()):  # which would be the number of a feature
@@ -224,7 +223,9 @@ def _write_vector(folder: Path, name: str, values: Array) -> None:
     if values.dtype.kind in "cmMV":
         raise ValueError(f"an index cannot hold values of {values.dtype}: use numbers or text.")
     if values.dtype.kind in "OUST":
-        texts = [None if value is None or value != value else to_text(value) for value in values.tolist()]
+        texts = [
+            None if value is None or value != value else files.to_text(value) for value in values.tolist()
+        ]
         (folder / f"{name}.json").write_text(json.dumps(texts), encoding="utf-8")
     else:
         _create(folder / f"{name}.npy", values.dtype.newbyteorder("="), values.shape)[:] = values
@@ -240,7 +241,7 @@ def _create(path: Path, dtype: Any, shape: tuple[int, ...]) -> Array:
 
 
 def _write_cells(
-    source: Source,
+    source: base.Source,
     dtype: np.dtype,
     order: Indices,
     seed: int,
@@ -254,7 +255,7 @@ def _write_cells(
     moments = _create(index / MOMENTS, np.float64, (blocks[-1].moments.stop, p))
     # A thread has its columns four times: as they are read, by column, and in order until they are written.
     n_columns = memory // (4 * n * dtype.itemsize)
-    n_threads = max(1, min(count_jobs(None), n_columns // WIDTH))
+    n_threads = max(1, min(parallel.count_jobs(None), n_columns // WIDTH))
     width = max(1, min(COLUMNS_AT_ONCE, p, n_columns // n_threads))
     # Columns that are read together with others. A scratch file pays off if they would be read many times.
     others = max(source.chunk[1], CACHE_LINE // dtype.itemsize if source.by_row else 1) - 1
@@ -262,7 +263,7 @@ def _write_cells(
     tick = add_up(report, (1 if is_direct else 2) * n * p * dtype.itemsize)
     if not is_direct:
         source = _store_by_column(source, dtype, memory, folder / SCRATCH / "columns.npy", tick)
-    written = MappedSource(bits)
+    written = memmap.MappedSource(bits)
     # Memory that is used again, because new memory takes longer than putting rows in order.
     in_order = [np.empty((width, n), dtype) for _ in range(2 * n_threads)]
 
@@ -280,7 +281,7 @@ def _write_cells(
         by_column.take(order, axis=1, out=cells(columns), mode="clip")  # other modes use a buffer
         encode_panel(cells(columns), blocks, seed, bits[:, columns], moments[:, columns])
 
-    with open(index / CELLS, "xb") as file, Workers(n_threads) as workers:
+    with open(index / CELLS, "xb") as file, parallel.Workers(n_threads) as workers:
         header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": True, "shape": (n, p)}
         np.lib.format.write_array_header_1_0(file, header)
         file.flush()
@@ -299,12 +300,12 @@ def _write_cells(
 
 
 def _store_by_column(
-    source: Source, dtype: np.dtype, memory: int, path: Path, tick: Callable[[int], None]
-) -> Source:
+    source: base.Source, dtype: np.dtype, memory: int, path: Path, tick: Callable[[int], None]
+) -> base.Source:
     """Write all cells to a file by column, after reading them row by row; return what reads it."""
     n, p = source.shape
     columns = _create(path, dtype, (p, n))
-    stored = MappedSource(columns.T)
+    stored = memmap.MappedSource(columns.T)
     step = max(1, memory // 8 // (p * source.dtype.itemsize))
     step -= step % source.block_rows if step > source.block_rows else 0  # whole blocks
     for rows in chunks(slice(0, n), step):
@@ -325,4 +326,4 @@ def _transpose(block: Array, out: Array) -> None:
             rows = slice(start, start + ROWS_AT_ONCE)
             out[columns, rows] = block[rows, columns].T
 
-    map_in_threads(copy, range(0, len(out), COLUMNS_AT_ONCE))
+    parallel.map_in_threads(copy, range(0, len(out), COLUMNS_AT_ONCE))
