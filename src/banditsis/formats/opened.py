@@ -63,8 +63,9 @@ class ReadOptions(NamedTuple):
 
     def may_hold_ids(self, name: str) -> bool:
         """Whether a column is named like an id (customer_id, orderId), and the user did not choose it."""
-        is_like_id = name.strip().lower() in ID_NAMES or LIKE_AN_ID.fullmatch(name.strip()) is not None
-        return is_like_id and not (self.columns or self.strict)
+        if self.columns or self.strict:
+            return False
+        return name.strip().lower() in ID_NAMES or LIKE_AN_ID.fullmatch(name.strip()) is not None
 
 
 DEFAULTS = ReadOptions()
