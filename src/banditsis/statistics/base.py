@@ -114,10 +114,7 @@ class Statistic(ABC):
 
     def by_period(self, values: Any) -> Self:
         """The statistic with scores for each period, given the values of the rows."""
-        raise ValueError(
-            f"statistic {self.name!r} has no scores by period; use 'chi2', 'information_value' or "
-            "'mutual_information', or omit by."
-        )
+        raise ValueError(f"statistic {self.name!r} has no scores by period; use 'chi2', or omit by.")
 
     def constant_responses(self, rows: Rows) -> list[int]:
         """Responses that have a single value in these rows, so the rows cannot rank features by them."""
@@ -141,10 +138,9 @@ class Statistic(ABC):
                 f"covariates{more}."
             )
         for k in self.constant_responses(rows):
-            which = describe_response(k, self.n_responses)
             raise ValueError(
-                f"the response{which} is constant, {self.y[rows, k][0]}, in all {n:,} rows, and "
-                "features cannot be ranked by it: check that the right column is used as the response."
+                f"the response{describe_response(k, self.n_responses)} is constant, {self.y[rows, k][0]}, in "
+                f"all {n:,} rows, and cannot rank features: check that the right column is the response."
             )
         return self
 
@@ -255,14 +251,9 @@ class SampleStatistic(Statistic):
 class Effects(NamedTuple):
     r"""Effect size of each selected feature and its standard error; NaN if it is not known.
 
-    ============== ================================================================================
-    ``"pearson"``  slope of the response on the feature and the covariates, by least squares
-    ``"logistic"`` log odds ratio of the label that sorts last, per unit of the feature
-    ``"poisson"``  log rate ratio per unit of the feature
-    ``"cox"``      log hazard ratio per unit of the feature
-    ``"anova"``    with two classes: mean of the feature in the class that sorts last, minus that in the
-                   other
-    ============== ================================================================================
+    For ``"pearson"`` it is the slope of the response on the feature and the covariates (least squares); for
+    ``"logistic"``, ``"poisson"`` and ``"cox"`` the log odds, rate or hazard ratio per unit of it; for
+    ``"anova"`` with two classes the mean in the class that sorts last, minus that in the other.
 
     The log ratios are one Newton step from the model without the feature [1]_, with the score U and its
     variance V given the covariates: :math:`β = U / V` and :math:`se = 1 / \sqrt{V}` (for ``"poisson"`` times

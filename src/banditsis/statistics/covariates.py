@@ -136,10 +136,7 @@ def encode_covariates(covariates: Any, n: int, *, allow_missing: bool) -> Encode
         columns = _columns(covariates) if array is None else enumerate(array.T)
     for label, column in columns:
         if column.shape != (n,):
-            raise ValueError(
-                f"covariates must have one value for each of the {n:,} rows of X, got {len(column):,} of "
-                f"{label!r}."
-            )
+            raise ValueError(f"covariates must have {n:,} values, got {len(column):,} of {label!r}.")
         numbers = _as_numbers(column, label, from_array=array is not None)
         if numbers is None:
             numbers = _indicators(column, label)
@@ -228,9 +225,8 @@ def _indicators(column: Array, label: object) -> Array:
     n_max = min(MAX_LEVELS, max(SMALLEST_LEVEL_LIMIT, len(column) // 10))
     if len(levels) > n_max:
         raise ValueError(
-            f"covariate {label!r} is text with {len(levels):,} different values in {len(column):,} rows, "
-            f"such as {str(levels[0])!r}; at most {n_max:,} become indicator columns: leave it out if it is "
-            "an id, or merge rare levels."
+            f"covariate {label!r} is text with {len(levels):,} different values, such as {str(levels[0])!r}; "
+            f"at most {n_max:,} become indicator columns: leave it out if it is an id, or merge rare levels."
         )
     indicators = np.full((len(column), max(len(levels) - 1, 0)), np.nan)
     indicators[~missing] = np.eye(len(levels))[codes][:, 1:]

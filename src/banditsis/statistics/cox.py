@@ -165,11 +165,9 @@ class Cox(SampleStatistic):
 class NullModel(NamedTuple):
     """The Cox model with the covariates alone: what ``risk_set_moments`` takes, and what adjusts its sums.
 
-    Rows are in ``order``, latest time first. ``risk`` is the relative risk of each row times its weight.
-    ``linear`` are the martingale residuals, then for each covariate the weights of its information with a
-    feature, and ``square`` the weights of the squares of a feature. Each event time has the number of rows at
-    risk, the number of events, and the sum of risks. ``white`` whitens the information of the covariates, and
-    ``gradient`` is theirs, whitened.
+    Rows are in ``order``, latest time first; ``risk`` is the relative risk of each by its weight. ``linear``
+    are the martingale residuals, then the weights of the information of each covariate with a feature.
+    ``white`` whitens the information of the covariates, and ``gradient`` is theirs, whitened.
     """
 
     order: Indices

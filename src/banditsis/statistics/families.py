@@ -141,7 +141,7 @@ class Anova(LinearStatistic):
         return super().score_parts(rows) if self.n_classes == 2 else None
 
     def row_sizes(self) -> RowSizes | None:
-        """Large in rare classes, whose means are the least certain: √((1 - π) / π) for a class of share π."""
+        """√((1 - π) / π) for a class of share π: the means of rare classes are the least certain."""
         if not self.one_hot:
             return super().row_sizes()
         share = np.bincount(self.codes(slice(0, len(self.y))), self.sample_weight) / len(self.y)

@@ -2,10 +2,9 @@
 
 What the responses ask is data (A, B, v): A is an intercept and the covariates, B the targets (the values of a
 response, indicators of its classes, residuals of a null model), and v the weights of rows (sample weights
-times the variances of a generalised linear model). A source multiplies its cells by these columns. The sums
-give every score, effect size, null distribution and degree of freedom, with and without covariates, weights
-and missing cells, see :mod:`banditsis.statistics.moments`. What differs between statistics is in
-:mod:`banditsis.statistics.families`.
+times the variances of a generalised linear model). A source multiplies its cells by these columns, and the
+sums give every score, effect size and null distribution, with and without covariates, weights and missing
+cells. What differs between statistics is in :mod:`banditsis.statistics.families`.
 """
 
 from __future__ import annotations
@@ -251,10 +250,7 @@ def normal_responses(statistic: Statistic, rows: Rows) -> Array:
 
 
 def influence(statistic: LinearStatistic, block: Array, rows: Rows, response: int, weights: Floats) -> Floats:
-    """Squared influence of rows with sampling weights on artanh of the score of each column of a block.
-
-    NaN for constant columns; not known for covariates and missing values together.
-    """
+    """Squared influence of rows with sampling weights on artanh of the score of each column of a block."""
     x, y = np.asarray(block, np.float64), statistic.targets(rows)[:, response]
     if statistic.rank == 0:
         return squared_influence(x, y, weights)

@@ -41,8 +41,7 @@ class Weights:
     the rows in which the cell is present follows for each of its columns u. With ``fourth``, the last line is
     ``Σ z⁴``, which is infinite or 0 if cells are beyond about 1e76 or 1e-76.
 
-    ``compute`` returns the arrays when they are first used, so a source takes the weights of a tile in the
-    thread that sums it. What a source has to know before takes no computation.
+    ``compute`` returns the arrays when they are first used, in the thread that sums a tile.
 
     Examples
     --------
@@ -169,10 +168,7 @@ class Layout:
             return np.flatnonzero(~np.isfinite(checked.sum(axis=0)))
 
     def presence(self, A: Floats, B: Floats, weighted: Floats, v: Floats | None) -> Floats:
-        """Values whose sums over the present rows are lines: 1 if rows have weights, and products of [A B].
-
-        ``weighted`` are the targets times the weights of rows.
-        """
+        """What is summed over the present rows: 1 if rows have weights v, and products of [A B]."""
         i, j = triangle(self.n_design)
         pairs = A[:, i] * A[:, j]
         columns = [pairs] if v is None else [np.ones(len(A)), pairs * v[:, None]]
@@ -292,10 +288,9 @@ class Gram:
         )
 
     def inflation(self, strata: Floats, per_row: Floats, counts: Indices, columns: Indices | slice) -> Floats:
-        """Variance inflation of some features whose spread depends on the response, without covariates.
+        """Variance inflation of some features by their spread in the strata, without covariates.
 
-        ``strata`` are the sums of each stratum, ``per_row`` the share of the variance that each of its rows
-        stands for, and ``counts`` its rows.
+        Each stratum has sums, rows, and the share of the variance that each of these stands for.
         """
         layout = self.layout
 

@@ -233,7 +233,7 @@ def adjust_pvalues(log10_pvalues: Floats) -> Floats:
     r"""Decimal logarithms of adjusted p-values: :math:`\min_{j ≥ i} p \, p_{(j)} / j` (Benjamini, Hochberg).
 
     A feature is selected at a false discovery rate if and only if its adjusted p-value is at most this rate.
-    Features without a p-value (NaN) count as tests and have no adjusted p-value.
+    Features without a p-value (NaN) count as tests.
     """
     order = np.argsort(log10_pvalues)[: np.count_nonzero(~np.isnan(log10_pvalues))]
     scaled = log10_pvalues[order] + np.log10(len(log10_pvalues) / np.arange(1, len(order) + 1))

@@ -200,10 +200,7 @@ class Sample:
         return table
 
     def log_pvalue_of_sum(self, weights: Atoms, deviation: float) -> float:
-        """Logarithm of the two-sided p-value of a weighted sum of independent draws from the sample.
-
-        The sum is in standard deviations, and the weights have Σg² = 1.
-        """
+        """Logarithm of the two-sided p-value of a sum of draws with weights Σg² = 1, in deviations."""
         g, gg = weights.counts * weights.values, weights.counts * np.square(weights.values)
 
         def cumulants(t: float) -> tuple[float, float, float]:
@@ -243,16 +240,12 @@ class TailTest:
 
     @property
     def is_exempt(self) -> bool:
-        """Whether the usual p-values are right for any feature: the response is like normal data.
-
-        For ranks, whether they are right for a feature with any ties: its skewness is at most √n, and its
-        kurtosis, which matters if the score is the sum, at least -2.
-        """
+        """Whether the usual p-values are right for any feature: the response is like normal data."""
         if self.parts.by_likelihood is not None:
             return False
         if self.response is None or self.parts.at_risk:
             return self.response is None
-        if self.parts.ranks:
+        if self.parts.ranks:  # of a feature with any ties, skewness is at most √n, and kurtosis at least -2
             kurtosis = -2.0 * self.parts.linear
             return self.response.kurtosis < 0 and self._correction(math.sqrt(self.n), kurtosis) <= TOLERANCE
         return self.response.is_like_normal
