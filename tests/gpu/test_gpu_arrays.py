@@ -7,7 +7,7 @@ cupy = pytest.importorskip("cupy", reason="needs CuPy and a CUDA device (make te
 if not cupy.is_available():
     pytest.skip("needs a CUDA device (make test-gpu)", allow_module_level=True)
 
-from banditsis import SIS, BanditSIS, Interactions, IterativeSIS, Plan, open_source, screen  # noqa: E402
+from banditsis import SIS, BanditSIS, IterativeSIS, Plan, open_source, screen  # noqa: E402
 from banditsis.core.parallel import Workers  # noqa: E402
 from banditsis.sources.base import SumContext  # noqa: E402
 from banditsis.sources.gpu import GpuSource  # noqa: E402
@@ -173,12 +173,6 @@ def test_transform_returns_an_array_of_the_same_library(kind):
         selector.set_params(missing="raise").transform(x)
     with pytest.raises(ValueError, match="NaN"):
         SIS(4).fit(x, NUMBERS)
-
-
-def test_interactions_are_those_of_columns_in_memory():
-    on_host, on_gpu = Interactions(X), Interactions(cupy.asarray(X))
-    results = [screen(source, NUMBERS, Plan.exact(*source.shape, 10)) for source in (on_host, on_gpu)]
-    np.testing.assert_array_equal(results[0].scores, results[1].scores)
 
 
 def test_iterative_screening_reads_what_the_model_needs():

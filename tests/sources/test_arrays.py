@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from banditsis import Plan, screen
-from banditsis.core.parallel import Workers
 from banditsis.kernels.cells import convert_half
 from banditsis.sources.array import ArraySource
-from banditsis.sources.base import Calibration, SumContext
+from banditsis.sources.base import Calibration
 from banditsis.statistics import Weights
 
 rng = np.random.default_rng(5)
@@ -33,11 +32,9 @@ def test_every_number_is_converted_exactly():
 @pytest.mark.parametrize("options", [{}, {"covariates": Z}, {"missing": "pairwise"}, {"y": LABELS}])
 def test_scores_are_those_of_float32(order, options):
     x = np.repeat(X, 2, axis=1)[:, ::2] if order == "strided" else np.array(X, order=order)
-    options = {"y": Y, **options}
-    plan = Plan.exact(*X.shape, 5)
-    found = screen(x, keep=plan, **options)
-    expected = screen(X.astype(np.float32), keep=plan, **options)
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+    options = {"y": Y, "keep": Plan.exact(*X.shape, 5), **options}
+    found, expected = (screen(data, **options).scores for data in (x, X.astype(np.float32)))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -59,11 +56,9 @@ SHAPES = [(1, 1), (7, 3), (8, 16), (9, 17), (123, 15), (130, 40), (251, 33), (21
 
 
 def sums(x, shift, weights):
-    out, scale = np.ones((1, weights.n_lines, x.shape[1])), np.ones_like(shift)
-    with Workers(1) as workers:
-        context = SumContext(Calibration(shift, scale), out, workers)
-        ArraySource(x).add_sums(slice(0, len(x)), np.array([0, len(x)]), None, weights, context)
-    return out[0]
+    out = np.ones((weights.n_lines, x.shape[1]))
+    ArraySource(x).add_all(weights, Calibration(shift, np.ones_like(shift)), out)
+    return out
 
 
 @pytest.mark.parametrize("order", "CF")

@@ -91,8 +91,7 @@ def test_selectors_know_that_an_array_is_mapped(tmp_path, monkeypatch):
     monkeypatch.setattr(memmap, "AS_IN_MEMORY", 0)
     X = rng.standard_normal((40_000, 8))
     np.save(tmp_path / "x.npy", X)
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file["x"] = X
+    _write_hdf5(tmp_path / "x.h5", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     for data in (mapped, np.asarray(mapped), mapped[:, :], open_source(tmp_path / "x.h5")):
         selector = BanditSIS(2, alpha=0.5, random_state=0).fit(data, X[:, 3] + rng.standard_normal(40_000))
