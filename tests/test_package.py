@@ -235,7 +235,7 @@ BUDGET = {
     "(top)": 1468,
     "cli": 1147,
     "core": 1079,
-    "engine": 2408,
+    "engine": 2347,
     "formats": 2760,
     "index": 1122,
     "kernels": 2124,

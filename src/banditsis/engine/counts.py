@@ -32,12 +32,9 @@ CELLS_IN_TILE, COLUMNS_BY_COLUMN, COLUMNS_BY_ROW, FEATURES_AT_ONCE = 1 << 22, 64
 class CountState(State):
     """Tables of counts of the features that one response has left."""
 
-    #: where bins begin, shape (edges, features), in the dtype in which cells are compared
-    edges: Array
-    #: features × bins × (periods × classes)
-    counts: Array
-    #: features that may have infinite cells
-    infinite: Array
+    edges: Array  #: where bins begin, shape (edges, features), in the dtype in which cells are compared
+    counts: Array  #: features × bins × (periods × classes)
+    infinite: Array  #: features that may have infinite cells
     n_read: int = 0
 
     @classmethod

@@ -79,37 +79,25 @@ def measure_unread(statistic: LinearStatistic, rows: Rows) -> Floats:
 class VarianceInflation(NamedTuple):
     """The variance of artanh r times the number of effective rows; 1 for normal data."""
 
-    #: of typical features, around r over all rows
-    mean: float
-    #: about two standard errors above the mean, and at least 1
-    high: float
+    mean: float  #: of typical features, around r over all rows
+    high: float  #: about two standard errors above the mean, and at least 1
     #: of each selected feature, around the correlation in the population, and the number of rows that are
     #: informative about it; shape (selected, 2), NaN for constant features
     own: Floats
-    #: number of cells that were read again
-    n_cells: int
-
-
-class Pilot(NamedTuple):
-    """Some of the rows read, and the factors by which squared influences add up to a variance."""
-
-    rows: Indices
-    #: sampling weights; their sum is 1
-    weights: Floats
-    #: for the variance around r over all rows, and for that around the correlation in the population
-    sampled: Floats
-    population: Floats
-    #: squares of the standardised response
-    squares: Floats
+    n_cells: int  #: number of cells that were read again
 
 
 def choose_pilot(
     statistic: LinearStatistic, response: int, read: Sequence[Rows], strata: Strata, size: int
-) -> Pilot:
-    """About ``size`` of the rows read; those on which variances depend most are preferred."""
+) -> tuple[Indices, Floats, Floats, Floats, Floats]:
+    """About ``size`` of the rows read; those on which variances depend most are preferred.
+
+    Returns the rows, their sampling weights with sum 1, the factors by which squared influences add up to the
+    variances around r over all rows and in the population, and the squares of the standardised response.
+    """
     n_read, design = sum(map(count_rows, read)), strata.design
 
-    def weigh(rows: Indices, times: Floats) -> Pilot:
+    def weigh(rows: Indices, times: Floats) -> tuple[Indices, Floats, Floats, Floats, Floats]:
         """Rows, each of which stands for so many others of its stratum."""
         codes = strata.codes[rows]
         share = times / np.bincount(codes, times, design.n_strata)[codes]
@@ -118,15 +106,15 @@ def choose_pilot(
         y = statistic.targets(rows)[:, response]
         square = np.square(y - (weights * y).sum())  # threads of a dot product would take longer
         square /= max((weights * square).sum(), SMALLEST)
-        return Pilot(rows, weights, sampled, sampled + weights / design.n_rows, square)
+        return rows, weights, sampled, sampled + weights / design.n_rows, square
 
     rows = np.sort(np.concatenate([as_indices(part) for part in read]))
     if design.n_strata == 1:
         rows = rows[:: 1 + n_read // MAX_CANDIDATES]
-    every = weigh(rows, np.ones(len(rows)))
+    *_, population, squares = every = weigh(rows, np.ones(len(rows)))
     if len(rows) <= size:
         return every
-    share = every.population * (1.0 + every.squares)
+    share = population * (1.0 + squares)
     upto = np.cumsum(share)
     places = np.searchsorted(upto, upto[-1] / size * (np.arange(size) + 0.5))
     chosen, times = np.unique(np.minimum(places, len(rows) - 1), return_counts=True)
@@ -163,18 +151,19 @@ def measure_variance_inflation(
     design, n_read = strata.design, sum(map(count_rows, read))
     size = max(PILOT_CELLS, int(PILOT_SHARE * n_cells)) // (MAX_FEATURES + len(selected))
     pilot = choose_pilot(statistic, response, read, strata, min(MAX_ROWS, size))
+    rows, weights, sampled, population, squares = pilot
     total = float(design.variances(n_read) @ design.relative_spreads**2)
-    factors = pilot.sampled / total if total > 0 else pilot.weights
-    leverage = np.minimum(pilot.weights * (1.0 + pilot.squares), 1.0 - 1.0 / n_read)
-    population = pilot.population / np.square(1.0 - leverage)
+    factors = sampled / total if total > 0 else weights
+    leverage = np.minimum(weights * (1.0 + squares), 1.0 - 1.0 / n_read)
+    population = population / np.square(1.0 - leverage)
 
     m = min(MAX_FEATURES, source.shape[1])
     columns = np.concatenate([spread(slice(0, source.shape[1]), m), selected])
-    width, typical, own = PILOT_CELLS // len(pilot.rows), list[tuple[float, float]](), list[Floats]()
+    width, typical, own = PILOT_CELLS // len(rows), list[tuple[float, float]](), list[Floats]()
     for start in range(0, len(columns), width):
         once, places = np.unique(columns[start : start + width], return_inverse=True)
-        block = source.read(pilot.rows, once)
-        squares = influence(statistic, block, pilot.rows, response, pilot.weights)[:, places]
+        block = source.read(rows, once)
+        squares = influence(statistic, block, rows, response, weights)[:, places]
         if start == 0:
             for some in (squares[:, :m], squares[:, m : m + MAX_FEATURES]):
                 known = some[:, ~np.isnan(some[0])]
@@ -185,6 +174,6 @@ def measure_variance_inflation(
         squares = squares * population[:, None]
         variance, fourth = squares.sum(axis=0), np.einsum("ij,ij->j", squares, squares)
         own.append(np.stack([variance * design.effective_rows(n_read), variance**2 / fourth], axis=1))
-    n_again = len(pilot.rows) * len(columns)
+    n_again = len(rows) * len(columns)
     mean, high = max(typical)
     return VarianceInflation(mean or 1.0, high, np.concatenate(own), n_again)

@@ -43,8 +43,7 @@ class GroupSums(NamedTuple):
 
     values: Floats
     squares: Floats
-    #: number of rows in which each feature is present
-    counts: Floats
+    counts: Floats  #: number of rows in which each feature is present
 
 
 def add_up_groups(block: Array, cuts: Indices) -> GroupSums:

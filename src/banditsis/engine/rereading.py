@@ -31,10 +31,8 @@ class RereadState(State):
     lines: Floats
     present: Floats | None
     rows: Rows = field(default_factory=lambda: slice(0, 0))
-    #: sampling weights of those rows; None if all are equal
-    weights: Floats | None = None
-    #: what the statistic computed from the response over those rows
-    prepared: Any = None
+    weights: Floats | None = None  #: sampling weights of those rows; None if all are equal
+    prepared: Any = None  #: what the statistic computed from the response over those rows
 
     @classmethod
     def start(

@@ -39,8 +39,7 @@ class Found(NamedTuple):
     """What is known after a round."""
 
     state: Any
-    #: positions in the state of the features that each response has left
-    left: list[Positions]
+    left: list[Positions]  #: positions in the state of the features that each response has left
     results: list[ScreeningResult]
 
 
@@ -203,21 +202,15 @@ def add_round(
         scores[features], last_round[features] = scored.scores, len(result.rounds)
     scores.flags.writeable = False  # users cannot change a result through its arrays
     best = kept[np.argsort(-strength(scored.scores[kept], evidence.one_sided), kind="stable")]
-    informative, undecided, known_response = (
-        scored.informative,
-        result.undecided,
-        evidence.informative_response,
-    )
+    informative, undecided = scored.informative, result.undecided
+    known_response = evidence.informative_response
     if informative is not None:
         if len(kept) < len(informative):
             decided = ~is_undecided(informative, done.n_rows)
-            done = replace(
-                done,
-                kurtosis=max(3.0, done.n_rows / float(informative[decided].min(initial=np.inf))),
-                inflation=None
-                if scored.inflation is None
-                else float(scored.inflation[decided].max(initial=1.0)),
-            )
+            kurtosis = max(3.0, done.n_rows / float(informative[decided].min(initial=np.inf)))
+            inflation = scored.inflation
+            inflation = None if inflation is None else float(inflation[decided].max(initial=1.0))
+            done = replace(done, kurtosis=kurtosis, inflation=inflation)
             decided[kept] = True
             undecided = np.sort(np.concatenate([undecided, features[~decided]]))
         known_response = scored.informative_response

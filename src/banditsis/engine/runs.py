@@ -37,22 +37,17 @@ class Settings:
     pvalues: bool = False
     n_choose: int | None = None
     seed: int = 0
-    #: names of the responses, empty if they have none
-    responses: Sequence[str] = ()
-    #: called with each finished round
-    on_round: Callable[[Round], object] = lambda done: None
+    responses: Sequence[str] = ()  #: names of the responses, empty if they have none
+    on_round: Callable[[Round], object] = lambda done: None  #: called with each finished round
 
 
 class Given(NamedTuple):
     """What is given besides features and responses, in the order of the user's rows."""
 
-    #: the rows that have a weight and all covariates, as a mask; None for all
-    rows: Array | None = None
-    #: as numbers
-    covariates: Array | None = None
+    rows: Array | None = None  #: the rows that have a weight and all covariates, as a mask; None for all
+    covariates: Array | None = None  #: as numbers
     sample_weight: Array | None = None
-    #: the period of each row
-    by: Array | None = None
+    by: Array | None = None  #: the period of each row
     notes: Sequence[str] = ()
 
 
@@ -60,19 +55,15 @@ class Given(NamedTuple):
 class Run:
     """Responses that are screened together, and what is read for them."""
 
-    #: numbers of the responses
-    members: Sequence[int]
-    #: the rows in which the responses are known
-    source: Source
-    #: with the responses
-    statistic: Statistic
+    members: Sequence[int]  #: numbers of the responses
+    source: Source  #: the rows in which the responses are known
+    statistic: Statistic  #: with the responses
     plan: Plan
     row_order: str
     strata: Strata
     settings: Settings
     notes: Sequence[str] = ()
-    #: why neither a detection floor nor intervals are known
-    no_guarantee_reason: str | None = None
+    no_guarantee_reason: str | None = None  #: why neither a detection floor nor intervals are known
 
     @property
     def is_random_sample(self) -> bool:

@@ -47,8 +47,7 @@ class Strata:
     """The stratum of each row, and how many rows a sample has of each stratum."""
 
     design: SamplingDesign
-    #: the stratum of each row, as uint8
-    codes: Array
+    codes: Array  #: the stratum of each row, as uint8
     #: the rows of the first stratum, in order, then those of the second, and so on; None if stored so
     rows: Array | None = None
 
@@ -156,16 +155,6 @@ class Strata:
         few rows if the last block is short. "stored" takes the first rows of each stratum. If rows are stored
         in several parts of the sizes ``stored``, it takes the first rows of each part, a random number, so
         they are a uniform sample; several strata then have random rows.
-
-        Examples
-        --------
-        >>> rows = Strata.uniform(10)
-        >>> [some.tolist() for some in rows.draw([3, 5], "random", 0)]
-        [[2, 4, 7], [3, 5]]
-        >>> list(rows.draw([3, 5], "stored", 0))
-        [slice(0, 3, None), slice(3, 5, None)]
-        >>> [some.tolist() for some in rows.draw([4, 8], "blocks", 0, edges=np.array([0, 4, 8, 10]))]
-        [[8, 9], [0, 1, 2, 3]]
         """
         design, rng = self.design, np.random.default_rng(random_state)
         if totals[0] >= design.n_rows or (order == "stored" and self.n_strata == 1 and not stored):
@@ -225,15 +214,7 @@ def _draw_blocks(totals: Sequence[int], rng: np.random.Generator, edges: Indices
 
 
 def join_rows(rows: Rows, more: Rows) -> Rows:
-    """The sorted union of disjoint rows.
-
-    Examples
-    --------
-    >>> join_rows(slice(0, 3), slice(3, 5))
-    slice(0, 5, None)
-    >>> join_rows(np.array([1, 5]), np.array([0, 3]))
-    array([0, 1, 3, 5])
-    """
+    """The sorted union of disjoint rows."""
     if isinstance(rows, slice) and isinstance(more, slice):
         return slice(rows.start, more.stop)
     return np.sort(np.concatenate([rows, more]))

@@ -32,15 +32,12 @@ class Scored(NamedTuple):
     """The scores of the features that one response has left, and how far they can be trusted."""
 
     scores: Floats
-    #: None if it is not known
-    null: NullDistribution | None
-    #: rows in which each feature is present; None if no cell can be missing
-    present: Floats | None = None
+    null: NullDistribution | None  #: None if it is not known
+    present: Floats | None = None  #: rows in which each feature is present; None if no cell can be missing
     #: rows that say something about each feature, and about the response; None if they are not known
     informative: Floats | None = None
     informative_response: float | None = None
-    #: variance inflation of each feature by its spread in the strata
-    inflation: Floats | None = None
+    inflation: Floats | None = None  #: variance inflation of each feature by its spread in the strata
 
 
 @dataclass(frozen=True)
@@ -50,8 +47,7 @@ class State:
     source: Source
     statistic: Any
     strata: Strata
-    #: the features that are left, in order
-    columns: Indices
+    columns: Indices  #: the features that are left, in order
 
     @property
     def chosen(self) -> Columns:
@@ -68,18 +64,13 @@ class SumState(State):
     """
 
     calibration: Calibration
-    #: strata × lines × features
-    sums: Floats
-    #: the summary of the responses in each stratum
-    summaries: Floats
-    #: number of rows of each stratum in the sums
-    counts: Indices
-    #: the rows in the sums, in the order of the steps
-    read: tuple[Rows, ...] = ()
+    sums: Floats  #: strata × lines × features
+    summaries: Floats  #: the summary of the responses in each stratum
+    counts: Indices  #: number of rows of each stratum in the sums
+    read: tuple[Rows, ...] = ()  #: the rows in the sums, in the order of the steps
     #: informative rows of each response in the first step: about the population, and about all rows
     first_informative: Floats | None = None
-    #: sums over groups of the rows added last, if they were asked for
-    groups: GroupSums | None = None
+    groups: GroupSums | None = None  #: sums over groups of the rows added last, if they were asked for
 
     @classmethod
     def begin(
