@@ -208,8 +208,8 @@ def add_round(
         if len(kept) < len(informative):
             decided = ~is_undecided(informative, done.n_rows)
             kurtosis = max(3.0, done.n_rows / float(informative[decided].min(initial=np.inf)))
-            inflation = scored.inflation
-            inflation = None if inflation is None else float(inflation[decided].max(initial=1.0))
+            found = scored.inflation
+            inflation = None if found is None else float(found[decided].max(initial=1.0))
             done = replace(done, kurtosis=kurtosis, inflation=inflation)
             decided[kept] = True
             undecided = np.sort(np.concatenate([undecided, features[~decided]]))
