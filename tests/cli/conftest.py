@@ -14,7 +14,6 @@ def folder(tmp_path_factory):
     np.save(place / "both.npy", np.column_stack([X, Y]))
     np.save(place / "gaps.npy", np.where(rng.random(X.shape) < 0.05, np.nan, X))
     np.save(place / "short.npy", Y[:100])
-    (place / "empty.npy").write_bytes(b"")
     (place / "torn.npy").write_bytes((place / "x.npy").read_bytes()[:1000])
     (place / "picture.parquet").write_bytes(b"\x89PNG and so on")
     return place
