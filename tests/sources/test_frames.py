@@ -110,6 +110,17 @@ def test_one_feature_for_each_value(build):
     assert source.notes[0] == "skipped who (over 5,000 levels); to use it: fewer levels."
 
 
+def test_names_are_those_of_all_columns(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2], "t": ["u", "v"], "b": [2.0, 1]}, index=["p", "q"])
+    frame.to_parquet(tmp_path / "x.parquet")
+    frame.to_csv(tmp_path / "x.csv")
+    names = {"x.parquet": ["A", "T", "B", "who"], "x.csv": ["who", "A", "T", "B"]}
+    for data, given in ((frame, list("ATB")), *((tmp_path / file, some) for file, some in names.items())):
+        opened = open_data(data, "A", names=given)
+        assert opened.features.names == ["B"]
+        assert opened.ids.tolist() == ["p", "q"]
+
+
 def test_names_must_differ():
     frame = pd.DataFrame(np.zeros((5, 3)), columns=["a", "b", "a"])
     table = pa.Table.from_arrays([pa.array([1.0])] * 2, names=["a", "a"])
