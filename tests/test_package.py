@@ -236,7 +236,7 @@ BUDGET = {
     "cli": 1147,
     "core": 1079,
     "engine": 2347,
-    "formats": 2760,
+    "formats": 2731,
     "index": 1122,
     "kernels": 2124,
     "plans": 1513,
