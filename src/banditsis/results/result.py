@@ -14,7 +14,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import LINE_WIDTH, count, format_duration, printable, rounds_table, wrap
-from banditsis.core.validation import check_choice, check_real
+from banditsis.core.validation import check_real
 from banditsis.plans import detection_floor, error_level
 from banditsis.results import sentences
 from banditsis.results.evidence import (
@@ -29,7 +29,7 @@ from banditsis.results.evidence import (
 )
 from banditsis.results.features import Features, describe_features, list_features, to_record
 from banditsis.statistics.base import Effects
-from banditsis.statistics.null_distributions import METHODS, reject_nulls
+from banditsis.statistics.null_distributions import reject_nulls
 
 #: Probability that a feature without association is called clearly associated.
 ERROR_RATE = 0.05
@@ -227,8 +227,7 @@ class ScreeningResult(Output):
             Benjamini and Hochberg (1995), valid for independent and many dependent features. The others are
             valid for any dependence: Benjamini and Yekutieli (2001), Holm (1979) and Bonferroni.
         """
-        check_real("fdr", fdr, 0, 1)
-        return reject_nulls(self.log10_pvalues, fdr, check_choice("method", method, METHODS))
+        return reject_nulls(self.log10_pvalues, fdr, method)
 
     @cached_property
     def associated(self) -> Indices | None:

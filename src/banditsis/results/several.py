@@ -11,12 +11,11 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import count, printable, short_labels, text_table
-from banditsis.core.validation import check_choice, check_real
 from banditsis.plans import excess_inflation, sampling_variance
 from banditsis.results.evidence import rank_features
 from banditsis.results.result import Output, ScreeningResult
 from banditsis.results.sentences import count_associated
-from banditsis.statistics.null_distributions import METHODS, reject_nulls
+from banditsis.statistics.null_distributions import reject_nulls
 
 
 class ScreeningResults(Output, Sequence[ScreeningResult]):
@@ -63,9 +62,8 @@ class ScreeningResults(Output, Sequence[ScreeningResult]):
 
         The parameters are those of :meth:`ScreeningResult.select`.
         """
-        check_real("fdr", fdr, 0, 1)
         log10 = [result.log10_pvalues for result in self.results]
-        rejected = reject_nulls(np.concatenate(log10), fdr, check_choice("method", method, METHODS))
+        rejected = reject_nulls(np.concatenate(log10), fdr, method)
         edges = np.cumsum([0, *map(len, log10)])
         return {
             name: rejected[(rejected >= low) & (rejected < high)] - low

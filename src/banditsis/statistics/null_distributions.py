@@ -11,6 +11,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.parallel import map_in_threads
+from banditsis.core.validation import check_choice, check_real
 
 #: Smaller p-values are computed as an upper tail, and those below the second limit by their logarithm.
 SMALL, TINY = 1e-3, 1e-250
@@ -20,7 +21,6 @@ LAGUERRE = np.polynomial.laguerre.laggauss(4)
 FRACTION_LEVELS = 60
 #: P-values that a thread computes at once.
 PVALUES_AT_ONCE = 1 << 14
-METHODS = ("bh", "by", "holm", "bonferroni")
 
 
 class NullDistribution(ABC):
@@ -205,25 +205,25 @@ def log10_chi2_tail(square: Floats, freedom: Floats) -> Floats:
     return np.asarray(log / np.log(10))
 
 
-def reject_nulls(log10_pvalues: Floats, level: float, method: str) -> Indices:
+def reject_nulls(log10_pvalues: Floats, fdr: float, method: str) -> Indices:
     r"""Features that are significant after multiple-testing correction, smallest p-value first.
 
     The number of tests p includes features without a p-value (NaN), which are never rejected. By Benjamini
-    and Hochberg ("bh") the i-th smallest is significant if it or a larger one has
-    :math:`p_{(i)} ≤ i \, α / (p\, c)` with c = 1; "by", with :math:`c = 1 + 1/2 + … + 1/p`, is valid for any
-    dependence. Bonferroni requires :math:`p_{(i)} ≤ α / p`; Holm, for all j ≤ i,
-    :math:`p_{(j)} ≤ α / (p + 1 - j)`.
+    and Hochberg ("bh") the i-th smallest is significant if it or a larger one has :math:`p_{(i)} ≤ i\,α / pc`
+    with c = 1; "by", with :math:`c = 1 + 1/2 + … + 1/p`, is valid for any dependence. Bonferroni requires
+    :math:`p_{(i)} ≤ α / p`; Holm, for all j ≤ i, :math:`p_{(j)} ≤ α / (p + 1 - j)`.
     """
-    small = np.flatnonzero(log10_pvalues <= np.log10(level) + 1e-9)  # no other one can be significant
+    check_real("fdr", fdr, 0, 1)
+    small = np.flatnonzero(log10_pvalues <= np.log10(fdr) + 1e-9)  # no other one can be significant
     order = small[np.argsort(log10_pvalues[small], kind="stable")]
     p, rank = len(log10_pvalues), np.arange(1, len(order) + 1)
     limits: dict[str, Any] = {
-        "bonferroni": level / p,
-        "holm": level / (p + 1 - rank),
-        "bh": rank * (level / p),
-        "by": rank * (level / (p * np.sum(1.0 / np.arange(1, p + 1)))),
+        "bh": rank * (fdr / p),
+        "by": rank * (fdr / (p * np.sum(1.0 / np.arange(1, p + 1)))),
+        "holm": fdr / (p + 1 - rank),
+        "bonferroni": fdr / p,
     }
-    passed = log10_pvalues[order] <= np.log10(limits[method])
+    passed = log10_pvalues[order] <= np.log10(limits[check_choice("method", method, tuple(limits))])
     if method == "holm":
         passed = np.logical_and.accumulate(passed)
     return np.asarray(order[: np.flatnonzero(passed).max(initial=-1) + 1])
