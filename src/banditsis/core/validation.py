@@ -223,13 +223,13 @@ def count_classes(y: Any) -> int:
         known = (value for value in values.flat if not _is_missing(value))
         if values.dtype.kind != "O" or not isinstance(next(known, None), str):
             return 0
-    return max((len(distinct_values(column, 3)) for column in _columns(values)), default=0)
+    return max((len(distinct_values(column, 3)) for column in np.atleast_2d(values.T)), default=0)
 
 
 def find_integer_classes(y: Any) -> list[Any]:
     """The values of the first response that may be class labels: three to ten different integers."""
     values, (low, high) = np.asarray(y), INTEGER_CLASSES
-    for column in _columns(values) if values.dtype.kind in "fiu" else ():
+    for column in np.atleast_2d(values.T) if values.dtype.kind in "fiu" else ():
         if len(distinct_values(column[: 100 * high], high + 1)) <= high:  # most responses end here
             found = distinct_values(column, high + 1)
             if low <= len(found) <= high and all(value == np.round(value) for value in found):
@@ -244,10 +244,6 @@ def distinct_values(values: Array, most: int) -> list[Any]:
         found.append(left[0])
         left = left[left != left[0]]
     return sorted(found)
-
-
-def _columns(values: Array) -> list[Array]:
-    return list(values.T) if values.ndim == 2 else [values.ravel()]
 
 
 def _categories(y: Any) -> Any:

@@ -159,7 +159,9 @@ class Plan:
         left = p
         while left > d:
             left -= math.ceil(round(discard * (left - d), 9))  # 0.07 · 100 is slightly more than 7
-            steps.append(Step(_paper_rows(n, alpha), left))
+            b = max(alpha, 1e-9) ** -2  # t in terms of 1/α² does not overflow
+            rows = min(n, max(3, math.ceil(n * (1 + b) / (math.sqrt(n) + b))))
+            steps.append(Step(rows, left))
             alpha /= 1.1
         return cls(n, p, tuple(steps), "paper", parameters=parameters, uniform=True)
 
@@ -415,12 +417,6 @@ def _find_few_steps(p: int, steps: tuple[Step, ...], max_cells: float) -> tuple[
 def default_size(n: int, p: int) -> int:
     """The paper's number of features to keep, floor(n / log n), but at most half of them."""
     return max(1, min(math.floor(n / math.log(max(n, 3))), math.ceil(p / 2)))
-
-
-def _paper_rows(n: int, alpha: float) -> int:
-    """The paper's t(n, α), rounded up; written in terms of 1/α² to avoid overflow."""
-    b = max(alpha, 1e-9) ** -2
-    return min(n, max(3, math.ceil(n * (1 + b) / (math.sqrt(n) + b))))
 
 
 def _budget_cells(budget: int | float, n: int, p: int, n_final: int) -> int | None:
