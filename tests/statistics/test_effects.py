@@ -95,15 +95,6 @@ def usual_pvalues(result):
     return 10 ** getattr(null, "usual", null).log10_pvalues(result.scores)[result.selected]
 
 
-def test_sign_of_a_large_log_odds_ratio_is_right():
-    """One step understates large effects, and never turns their sign."""
-    for effect in (3.0, -3.0):
-        x = rng.standard_normal((2000, 1))
-        y = rng.random(2000) < 1 / (1 + np.exp(-effect * x[:, 0]))
-        (beta,), _ = run(x, y, plan=Plan.exact(2000, 1, 1), statistic="logistic").effects
-        assert 0.3 < beta / effect < 1
-
-
 @pytest.mark.parametrize(("effect", "tolerance"), [(0.25, 0.1), (0.5, 0.2), (1.0, 0.35)])
 def test_accuracy_of_one_step_for_genotypes(effect, tolerance):
     """As docs/statistics.md states it."""

@@ -186,8 +186,9 @@ class SampleStatistic(Statistic):
 
     A subclass has a ``name``, ``prepare``, which processes the response once in each round, and
     ``score_block``. With ``row_sizes`` it also has ``prepare_weighted(y, weights)``, for rows with sampling
-    weights. Parameters belong to its constructor; an object can be passed as ``statistic`` instead of a name.
-    The engine takes care of rows, columns, threads and missing values.
+    weights. With p-values it sets ``has_pvalues``, and has ``null_distribution`` or ``returns_pvalues``.
+    Parameters belong to its constructor; an object can be passed as ``statistic`` instead of a name. The
+    engine takes care of rows, columns, threads and missing values.
     """
 
     rereads = True
