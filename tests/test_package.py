@@ -235,7 +235,7 @@ BUDGET = {
     "(top)": 1468,
     "cli": 1147,
     "core": 1075,
-    "engine": 2347,
+    "engine": 2332,
     "formats": 2731,
     "index": 1122,
     "kernels": 2124,

@@ -87,9 +87,8 @@ def group_cuts(source: Source, rows: Rows) -> Indices:
     edges = np.clip(edges - rows.start, 0, n) if isinstance(rows, slice) else np.searchsorted(rows, edges)
     edges = np.unique(edges)
     cuts = np.unique(edges[np.searchsorted(edges, np.floor(targets))])
-    if len(cuts) > 2 and cuts[-1] - cuts[-2] < (cuts[1] - cuts[0]) / 2:  # too few rows for a group
-        cuts = np.delete(cuts, -2)
-    return cuts
+    too_few = len(cuts) > 2 and cuts[-1] - cuts[-2] < (cuts[1] - cuts[0]) / 2  # rows for a group
+    return np.delete(cuts, -2) if too_few else cuts
 
 
 def warn_if_not_exchangeable(
@@ -99,10 +98,15 @@ def warn_if_not_exchangeable(
 
     ``y`` has all rows. Without ``groups``, the sums of the first step, some features are read again.
     """
-    blocks = row_order == "blocks"
-    difference = _find_difference_of_responses(source, y, rows, blocks)
-    if difference is None and not source.shuffled:
-        difference = _find_difference_of_features(source, rows, blocks, groups)
+    blocks, m, difference = row_order == "blocks", count_rows(rows), None
+    n_tests = y.shape[1] * (2 if y.dtype.kind in NUMBERS else MAX_LABELS)
+    views = (view for column in y.T for view in response_views(column))
+    if blocks and any(differs_between_blocks(view, source.block_edges(), n_tests) for view in views):
+        difference = f"the response differs between blocks of {source.block_rows:,} rows"
+    elif not blocks and any(differs_in_rows(view, rows, n_tests) for view in views):
+        difference = f"the response in the first {m:,} rows differs from the rest"
+    elif not source.shuffled:
+        difference = _find_differing(source, rows, blocks, groups)
     if difference is None:
         return []
     message = (
@@ -114,20 +118,7 @@ def warn_if_not_exchangeable(
     return [message]
 
 
-def _find_difference_of_responses(source: Source, y: Array, rows: Rows, blocks: bool) -> str | None:
-    """How the responses in the rows that were read differ from those in others; None if they do not."""
-    n_tests = y.shape[1] * (2 if y.dtype.kind in NUMBERS else MAX_LABELS)
-    for view in (view for column in y.T for view in response_views(column)):
-        if blocks and differs_between_blocks(view, source.block_edges(), n_tests):
-            return f"the response differs between blocks of {source.block_rows:,} rows"
-        if not blocks and differs_in_rows(view, rows, n_tests):
-            return f"the response in the first {count_rows(rows):,} rows differs from the rest"
-    return None
-
-
-def _find_difference_of_features(
-    source: Source, rows: Rows, blocks: bool, groups: GroupSums | None
-) -> str | None:
+def _find_differing(source: Source, rows: Rows, blocks: bool, groups: GroupSums | None) -> str | None:
     """Which features differ between the rows that were read, or between these and others; None if none do."""
     (n, p), m, cuts = source.shape, count_rows(rows), group_cuts(source, rows)
     columns, difference = spread(slice(0, p), max(1, min(PROBE_COLUMNS, PROBE_CELLS // m))), None

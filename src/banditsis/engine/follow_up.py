@@ -181,14 +181,20 @@ def flag_features(run: Run, results: Sequence[ScreeningResult]) -> list[Screenin
 
 def _find_separating(result: ScreeningResult, source: Source, y: Array) -> list[int]:
     """The strongest features that separate the two classes of a response, if no other nearly does."""
-    rows, chosen = _first_of_each_class(y), result.selected[:N_STRONGEST]
-    if rows is None or chosen.size == 0:
+    chosen, everything = result.selected[:N_STRONGEST], slice(0, len(y))
+    for size in SEARCHED:  # the first rows of each class lie close together if classes are mixed
+        rows = np.arange(min(size, len(y))) if size == SEARCHED[0] else spread(everything, size)
+        labels, counts = np.unique(y[rows], return_counts=True)
+        if len(labels) > 2 or (len(labels) == 2 and counts.min() >= MIN_PRESENT):
+            break
+    if len(labels) != 2 or counts.min() < MIN_PRESENT or chosen.size == 0:
         return []
+    rows = np.sort(np.concatenate([rows[y[rows] == label][:OF_EACH_CLASS] for label in labels]))
     if _separation(source.read(rows, np.sort(chosen)), y[rows]).max() < NEARLY:  # as nearly always
         return []
     strength = np.where(selection_mask(result), -np.inf, np.nan_to_num(strength_of(result)))
     others = np.argsort(-strength, kind="stable")[: min(N_STRONGEST, strength.size) - chosen.size]
-    features, rows = np.sort(np.append(chosen, others)), spread(slice(0, len(y)), MAX_ROWS)
+    features, rows = np.sort(np.append(chosen, others)), spread(everything, MAX_ROWS)
     if len(np.unique(y[rows])) != 2:
         return []
     found = _separation(source.read(rows, features), y[rows])
@@ -196,18 +202,6 @@ def _find_separating(result: ScreeningResult, source: Source, y: Array) -> list[
     if found[~separates].max(initial=1.0 if separates.all() else 0.0) >= NEARLY:
         return []
     return [int(feature) for feature in features[separates] if feature in chosen]
-
-
-def _first_of_each_class(y: Array) -> Indices | None:
-    """The first rows of each of two classes, which lie close together if classes are mixed; else None."""
-    for size in SEARCHED:
-        rows = np.arange(min(size, len(y))) if size == SEARCHED[0] else spread(slice(0, len(y)), size)
-        labels, counts = np.unique(y[rows], return_counts=True)
-        if len(labels) > 2:
-            return None
-        if len(labels) == 2 and counts.min() >= MIN_PRESENT:
-            return np.sort(np.concatenate([rows[y[rows] == label][:OF_EACH_CLASS] for label in labels]))
-    return None
 
 
 def _separation(block: Array, y: Array) -> Floats:
