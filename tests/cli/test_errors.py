@@ -22,6 +22,7 @@ GIVEN = ("x.npy", "--target", "y.npy")
         ((*GIVEN, "--iterative", "--fdr", 0.1), 2, "--iterative and --fdr are mutually exclusive"),
         ((*GIVEN, "--by", "x1", "--covariates", "x2"), 2, "--covariates and --by are mutually exclusive"),
         ((*GIVEN, "--verbose", "-q"), 2, "--quiet and --verbose are mutually exclusive"),
+        ((*GIVEN, "--target", "y.npy"), 2, "the same --target is given twice"),
         ((*GIVEN, "--fdr", 2), 2, "'--fdr': 2.0 is not in the range 0<x<1"),
         ((*GIVEN, "--confidence", 0.9), 2, "--confidence 0.9 needs --min-correlation"),
         ((*GIVEN, "--statistic", "cox"), 2, "needs two targets, the time and the event"),

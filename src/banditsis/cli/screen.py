@@ -74,6 +74,8 @@ def check_options(options: Options) -> None:
             f"--statistic {options.statistic} needs two targets, the time and the event (1, or 0 if "
             f"censored), got {n_targets}: --target time --target event."
         )
+    if n_targets > len(set(options.target)):
+        raise terminal.UsageError("the same --target is given twice: give each target once.")
     if options.all_features and (options.output is None or options.output.suffix.lower() == ".json"):
         raise terminal.UsageError("--all-features needs a table: set --output to a .csv or .parquet file.")
     inputs: list[Any] = [files.local_path(options.data)]
