@@ -242,7 +242,7 @@ BUDGET = {
     "plans": 1509,
     "results": 1136,
     "show": 803,
-    "sources": 2610,
+    "sources": 2582,
     "statistics": 3235,
 }
 

@@ -40,7 +40,6 @@ from banditsis.sources.base import (
 from banditsis.sources.products import FlatArray, Strips, add_products, fits_kernels, flatten
 from banditsis.statistics.moments import Weights
 
-CACHE_LINE = 64  # bytes
 MAX_SPARSITY = 3  # columns for each column that is needed up to which reading all of them is faster
 ROWS_OF_SUM = 7  # cells that can be added in the time in which the sum of a tile is added to the result
 MAX_PARTIAL_SUMS = 1 << 22  # that are held until they are added to the result
@@ -246,33 +245,15 @@ class ArraySource(Source):
         most, cells_at_once, unit = CELLS_PACKED * 2, CELLS_PACKED, 8
         if in_place:
             most, cells_at_once, unit = MAX_TILE_CELLS, CELLS_IN_PLACE, kernels.row_moments.PANEL
-        n_pieces = _count_pieces(n * p, cells_at_once)
+        # A power of two: enough pieces to keep all threads busy to the end.
+        n_pieces = min(1 << (n * p // cells_at_once).bit_length(), MAX_PIECES)
         if n_strips > 8:
-            n_strips = _round_up(n_strips, MAX_PIECES)
+            n_strips = -(-n_strips // MAX_PIECES) * MAX_PIECES
         elif not in_place:  # the sums of tiles side by side need not be added up
             n_strips = max(n_strips, min(n_pieces, p // MIN_STRIP))
-        width = _round_up(p / n_strips, 16)
-        height = _round_up(n / max(1, n_pieces // n_strips), unit)
+        width = -(-p // (16 * n_strips)) * 16
+        height = max(unit, -(-n // (unit * max(1, n_pieces // n_strips))) * unit)
         return min(max(unit, most // width // unit * unit), height), width
-
-    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        return array_bytes(self, n_rows, n_columns, scattered)
-
-
-def array_bytes(source: Source, n_rows: int, n_columns: int, scattered: bool) -> float:
-    """Bytes of the cache lines of an array that are touched when some rows × columns are read."""
-    (n, p), itemsize = source.shape, source.dtype.itemsize
-    if source.by_row:
-        return n_rows * line_bytes(p, n_columns / p, itemsize)
-    if scattered:
-        return n_columns * line_bytes(n, n_rows / n, itemsize)
-    return float(n_columns * n_rows * itemsize)
-
-
-def line_bytes(cells: int, density: float, itemsize: int) -> float:
-    """Bytes of the cache lines touched when a random share of a run of cells is read."""
-    touched: float = 1 - (1 - density) ** (CACHE_LINE / itemsize)
-    return cells * itemsize * touched
 
 
 def raise_if_masked(data: Any) -> None:
@@ -319,12 +300,3 @@ def _make_contiguous(lines: Array, dtype: np.dtype) -> tuple[Array, FlatArray]:
         flat = flatten(lines)
     assert flat is not None
     return lines, flat
-
-
-def _round_up(value: float, multiple: int) -> int:
-    return max(multiple, -(-int(np.ceil(value)) // multiple) * multiple)
-
-
-def _count_pieces(cells: int, cells_per_piece: int) -> int:
-    """A power of two: enough pieces to keep all threads busy to the end."""
-    return min(1 << int(cells // cells_per_piece).bit_length(), MAX_PIECES)

@@ -108,11 +108,14 @@ def add_tiles(
     context.workers.run_in_order(tiles, run, finish, max_waiting, max_threads)
 
 
+CACHE_LINE = 64  # bytes
+
+
 class Source(ABC):
     """Rows × columns, wherever they live.
 
-    A new kind of source sets ``shape`` and ``dtype`` and implements ``read``, ``calibrate``, ``add_sums``
-    and ``bytes_touched``. The other attributes and methods have defaults that suit an array in memory.
+    A new kind of source sets ``shape`` and ``dtype`` and implements ``read``, ``calibrate`` and ``add_sums``.
+    The other attributes and methods have defaults that suit an array in memory.
     """
 
     shape: tuple[int, int]
@@ -219,9 +222,13 @@ class Source(ABC):
             The calibration, the sums, the threads, and what is called to report progress.
         """
 
-    @abstractmethod
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        """Bytes that are read from memory or disk for that many rows × columns."""
+        """Bytes that are read from memory or disk for that many rows × columns: cache lines, of an array."""
+        (n, p), itemsize = self.shape, self.dtype.itemsize
+        if not self.by_row and not scattered:
+            return float(n_columns * n_rows * itemsize)
+        lines, cells, share = (n_rows, p, n_columns / p) if self.by_row else (n_columns, n, n_rows / n)
+        return float(lines * cells * itemsize * (1 - (1 - share) ** (CACHE_LINE / itemsize)))
 
     def release(self) -> None:  # noqa: B027 - most sources hold no pages
         """Return cached pages of a memory map to the system, if there is one."""
@@ -246,12 +253,6 @@ MAX_SEARCHED_ROWS, SEARCHED_AT_ONCE = 1 << 15, 4096
 # Smallest and largest binary exponent, by bytes of a cell, at which sums of squares stay in range. Those of
 # fourth powers, in float64, do not overflow either; they are 0 below an exponent of -268.
 SAFE_EXPONENTS = {4: (-40, 40), 8: (-400, 200)}
-
-
-def is_unsafe(exponent: Indices, itemsize: int) -> Array:
-    """Which binary exponents are too small or too large for sums."""
-    smallest, largest = SAFE_EXPONENTS[itemsize]
-    return (exponent < smallest) | (exponent > largest)
 
 
 def summing_dtype(dtype: np.dtype) -> np.dtype:
@@ -302,7 +303,7 @@ def _fill(calibration: Calibration, columns: Indices, block: Array) -> Indices:
     exponent = np.frexp(np.maximum(reach, SMALLEST))[1]
     itemsize = calibration.shift.dtype.itemsize
     (smallest, largest), limit = SAFE_EXPONENTS[itemsize], 126 if itemsize == 4 else 1000
-    unsafe, scale = is_unsafe(exponent, itemsize), np.ones(len(columns))
+    unsafe, scale = (exponent < smallest) | (exponent > largest), np.ones(len(columns))
     if unsafe.any():
         # Large values become about 1. Small values are only lifted into the safe range, which leaves room
         # for larger ones in other rows. A constant gives no scale, because its variation is unknown.

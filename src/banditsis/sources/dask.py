@@ -14,7 +14,7 @@ from dask.core import flatten
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, as_indices, count_rows, spread, take
 from banditsis.core.parallel import RoundError, Workers, one_blas_thread
 from banditsis.core.progress import status
-from banditsis.sources.array import check_matrix, line_bytes
+from banditsis.sources.array import check_matrix
 from banditsis.sources.base import PILOT_ROWS, Calibration, Source, SumContext, split_groups
 from banditsis.sources.blocks import chunk_bytes, shift_rows, split_rows
 from banditsis.sources.views import Subset
@@ -119,6 +119,7 @@ class DaskSource(Source):
         self.shape, self.dtype = data.shape, data.dtype
         height, width = (max(1, int(np.median(sizes))) for sizes in data.chunks)
         self.chunk, self.block_rows = (height, width), 1 if self.in_memory else height
+        self.by_row = True if self.in_memory else None
 
     def _task(self, what: str, function: Callable[..., Any], b: int, j: int, *given: Any) -> Any:
         """A call with a block."""
@@ -181,7 +182,7 @@ class DaskSource(Source):
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
         if self.in_memory:
-            return n_rows * line_bytes(self.shape[1], n_columns / self.shape[1], self.dtype.itemsize)
+            return super().bytes_touched(n_rows, n_columns, scattered=scattered)
         return chunk_bytes(self.shape, self.chunk, self.dtype, n_rows, n_columns, scattered)
 
 

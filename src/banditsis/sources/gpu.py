@@ -12,7 +12,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, chunks, count_rows, spread, take
 from banditsis.core.parallel import map_in_threads
-from banditsis.sources.array import array_bytes, check_matrix
+from banditsis.sources.array import check_matrix
 from banditsis.sources.base import (
     PILOT_ROWS,
     Calibration,
@@ -314,6 +314,3 @@ class GpuSource(Source):
     def _arguments(self, cells: Cells) -> tuple[Any, ...]:
         """The first arguments of a kernel: the array, and the cells of it."""
         return self.array, *self._stride, cells.rows, cells.first, cells.columns
-
-    def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        return array_bytes(self, n_rows, n_columns, scattered)

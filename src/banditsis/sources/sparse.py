@@ -14,12 +14,12 @@ from banditsis.core.arrays import Array, Columns, Floats, Indices, Rows, StoredC
 from banditsis.sources.array import check_matrix
 from banditsis.sources.base import (
     PILOT_ROWS,
+    SAFE_EXPONENTS,
     Calibration,
     SumContext,
     Tile,
     add_tiles,
     calibrate,
-    is_unsafe,
     split_groups,
 )
 from banditsis.sources.blocks import BlockSource
@@ -187,7 +187,9 @@ class SparseSource(BlockSource):
 def _scale(size: Floats) -> Floats:
     """A power of two, almost always 1, that keeps squares of values of this size in range."""
     exponent = np.frexp(np.where(np.isfinite(size), size, 1.0))[1]
-    return np.where(is_unsafe(exponent, 8), np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
+    smallest, largest = SAFE_EXPONENTS[8]
+    unsafe = (exponent < smallest) | (exponent > largest)
+    return np.where(unsafe, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
 
 
 def _positions(chosen: Indices, length: int) -> Array:

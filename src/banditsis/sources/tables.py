@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from banditsis.core.arrays import Array, Columns, Indices, Rows, as_indices, count_rows, spread, take
-from banditsis.sources.array import array_bytes
-from banditsis.sources.base import PILOT_ROWS, Calibration, calibrate, summing_dtype
+from banditsis.sources.base import PILOT_ROWS, Calibration, Source, calibrate, summing_dtype
 from banditsis.sources.blocks import BlockSource, split_rows
 
 PILOT_SPAN = 1024  # rows at the start of a row group from which columns are calibrated
@@ -164,7 +163,7 @@ class FrameSource(TableSource):
         return min(n_columns, 16)  # copying a short piece of a column takes longer to call than to run
 
     def bytes_touched(self, n_rows: int, n_columns: int, *, scattered: bool) -> float:
-        return array_bytes(self, n_rows, n_columns, scattered)
+        return Source.bytes_touched(self, n_rows, n_columns, scattered=scattered)
 
 
 @cache
