@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
 from importlib.util import find_spec
 
 import numpy as np
+import pandas as pd
 import pytest
 from paper.movielens import (
     Ratings,
@@ -30,34 +30,25 @@ def small():
 
 
 def write_files(data, folder, compress=()):
-    """Write the files of a release, with gaps between ids and lines in random order."""
+    """Write the files of a release, with gaps between ids and scores in random order."""
     folder.mkdir(exist_ok=True)
-    ids = 3 * np.arange(len(data.X)) + 2
-    n, m = data.X.shape
-    order = np.random.default_rng(0).permutation(n * m)
-    lines = {
-        "movies": ["movieId,title,genres", *(f'{k},"Movie {k}, The (1999)",Comedy|Drama' for k in ids)],
-        "genome-tags": ["tagId,tag", *(f"{t + 1},{data.tags[t]}" for t in range(m))],
-        "genome-scores": [
-            "movieId,tagId,relevance",
-            *(f"{ids[k // m]},{k % m + 1},{data.X[k // m, k % m]:.5f}" for k in order),
-        ],
-        "ratings": [
-            "userId,movieId,rating,timestamp",
-            *(
-                f"{7 * u + 1},{ids[v]},{r:.1f},1147880044"
-                for u, v, r in zip(*(values.tolist() for values in data.ratings), strict=True)
-            ),
-        ],
+    (n, m), users, movies = data.X.shape, 7 * data.ratings.users + 1, 3 * data.ratings.movies + 2
+    ids, tags = 3 * np.arange(n) + 2, np.arange(m) + 1
+    scores = {"movieId": np.repeat(ids, m), "tagId": np.tile(tags, n), "relevance": data.X.ravel()}
+    frames = {
+        "movies": {"movieId": [*ids, 5000], "title": "Movie, The (1999)", "genres": "Comedy|Drama"},
+        "genome-tags": {"tagId": tags, "tag": data.tags},
+        "genome-scores": pd.DataFrame(scores).sample(frac=1, random_state=0),
+        "ratings": {
+            "userId": [*users, 1],
+            "movieId": [*movies, 5000],  # which has no tags
+            "rating": [*data.ratings.stars, 4.5],
+            "timestamp": 1147880044,
+        },
     }
-    lines["movies"].append("5000,Untagged (2001),(no genres listed)")
-    lines["ratings"].append("1,5000,4.5,1147868817")
-    for name, content in lines.items():
-        text = "\n".join(content) + "\n"
-        if name in compress:
-            (folder / f"{name}.csv.gz").write_bytes(gzip.compress(text.encode()))
-        else:
-            (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+    for name, frame in frames.items():
+        path = folder / f"{name}.csv{'.gz' if name in compress else ''}"
+        pd.DataFrame(frame).to_csv(path, index=False)
     return folder
 
 
