@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from inspect import signature
 from typing import Any, Self, cast
 
 import numpy as np
@@ -27,6 +28,9 @@ from banditsis.results import (
 from banditsis.screening import screen
 from banditsis.sources import array, base
 from banditsis.statistics import StatisticLike, find_statistic
+
+#: Parameters of :func:`screen`; an estimator has some of them.
+OPTIONS = frozenset(signature(screen).parameters)
 
 
 class Screener(SelectorMixin, BaseEstimator):
@@ -60,11 +64,10 @@ class Screener(SelectorMixin, BaseEstimator):
         self.__dict__.pop("_batches", None)
         validation.check_shape(source)
         check_columns(given["y"], self.statistic)
-        options = {**self.get_params(deep=False), "keep": self._size()}
-        del options["n_features_to_select"]
+        options = {name: getattr(self, name) for name in OPTIONS if hasattr(self, name)}
         if "max_samples" in options:  # of SIS
             options |= {"exact": options["max_samples"] is None, "sampling": "uniform"}
-        found = screen(source, **given, **options)
+        found = screen(source, keep=self._size(), **given, **options)
         results = [found] if isinstance(found, ScreeningResult) else list(found)
         single = len(results) == 1
         self.result_ = results[0] if single else ScreeningResults(results)
