@@ -231,9 +231,9 @@ def _write_vector(folder: Path, name: str, values: Array) -> None:
         _create(folder / f"{name}.npy", values.dtype.newbyteorder("="), values.shape)[:] = values
 
 
-def _create(path: Path, dtype: Any, shape: tuple[int, ...]) -> Array:
+def _create(path: Path, dtype: Any, shape: tuple[int, ...], *, by_column: bool = False) -> np.memmap:
     """A new file that is mapped into memory."""
-    array: Array = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    array: np.memmap = np.lib.format.open_memmap(path, "w+", dtype, shape, by_column, (1, 0))
     if hasattr(os, "posix_fallocate"):  # or else a full disk ends the process that writes to the map
         with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
@@ -253,7 +253,7 @@ def _write_cells(
     (n, p), blocks, index = source.shape, make_blocks(source.shape[0]), folder / INDEX
     bits = _create(index / BITS, np.uint64, (blocks[-1].words.stop, p))
     moments = _create(index / MOMENTS, np.float64, (blocks[-1].moments.stop, p))
-    # A thread has its columns four times: as they are read, by column, and in order until they are written.
+    # A thread has its columns four times: as they are read, by column, and in order until they are finished.
     n_columns = memory // (4 * n * dtype.itemsize)
     n_threads = max(1, min(parallel.count_jobs(None), n_columns // WIDTH))
     width = max(1, min(COLUMNS_AT_ONCE, p, n_columns // n_threads))
@@ -263,13 +263,10 @@ def _write_cells(
     tick = add_up(report, (1 if is_direct else 2) * n * p * dtype.itemsize)
     if not is_direct:
         source = _store_by_column(source, dtype, memory, folder / SCRATCH / "columns.npy", tick)
-    written = memmap.MappedSource(bits)
-    # Memory that is used again, because new memory takes longer than putting rows in order.
-    in_order = [np.empty((width, n), dtype) for _ in range(2 * n_threads)]
-
-    def cells(columns: slice) -> Array:
-        memory: Array = in_order[columns.start // width % len(in_order)]
-        return memory[: columns.stop - columns.start]
+    cells = _create(index / CELLS, dtype, (n, p), by_column=True)
+    with open(index / CELLS, "rb") as file:
+        check = zlib.crc32(file.read(cells.offset))
+    written, lines = [memmap.MappedSource(bits), memmap.MappedSource(cells)], cells.T
 
     def encode(columns: slice) -> None:
         block = source.read(slice(0, n), columns)
@@ -278,25 +275,20 @@ def _write_cells(
             by_column = np.empty(by_column.shape, dtype)
             _transpose(block, by_column)
         source.release()
-        by_column.take(order, axis=1, out=cells(columns), mode="clip")  # other modes use a buffer
-        encode_panel(cells(columns), blocks, seed, bits[:, columns], moments[:, columns])
+        by_column.take(order, axis=1, out=lines[columns], mode="clip")  # other modes use a buffer
+        encode_panel(lines[columns], blocks, seed, bits[:, columns], moments[:, columns])
 
-    with open(index / CELLS, "xb") as file, parallel.Workers(n_threads) as workers:
-        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": True, "shape": (n, p)}
-        np.lib.format.write_array_header_1_0(file, header)
-        file.flush()
-        check = Folder(index).checksum(CELLS)[1]
+    def finish(columns: slice) -> None:
+        nonlocal check
+        check = zlib.crc32(lines[columns].data, check)
+        for held in written:
+            held.release()
+        tick(lines[columns].nbytes)
 
-        def finish(columns: slice) -> None:
-            nonlocal check
-            file.write(cells(columns).data)
-            check = zlib.crc32(cells(columns).data, check)
-            written.release()
-            tick(cells(columns).nbytes)
-
-        panels = (slice(low, min(low + width, p)) for low in range(0, p, width))
-        workers.run_in_order(panels, encode, finish, len(in_order))
-        return [file.tell(), check]
+    panels = (slice(low, min(low + width, p)) for low in range(0, p, width))
+    with parallel.Workers(n_threads) as workers:
+        workers.run_in_order(panels, encode, finish, 2 * n_threads)
+    return [cells.offset + cells.nbytes, check]
 
 
 def _store_by_column(
