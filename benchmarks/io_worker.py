@@ -16,7 +16,7 @@ import numpy as np
 from banditsis import Plan, open_data, open_source, screen
 from banditsis.core.parallel import Workers
 from banditsis.sources.base import Calibration, SumContext
-from banditsis.statistics import Weights
+from banditsis.statistics.moments import Weights
 
 
 def bytes_read() -> int:

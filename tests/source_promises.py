@@ -10,7 +10,8 @@ from banditsis.core.parallel import Workers
 from banditsis.engine.redundancy import correlation_among
 from banditsis.sources.base import SumContext
 from banditsis.statistics import STATISTICS as REGISTERED
-from banditsis.statistics import Weights, find_statistic
+from banditsis.statistics import find_statistic
+from banditsis.statistics.moments import Weights
 
 rng = np.random.default_rng(0)
 N, P = 301, 23

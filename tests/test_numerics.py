@@ -12,7 +12,7 @@ from banditsis import Plan, open_source, screen
 from banditsis.core.arrays import spread
 from banditsis.core.parallel import Workers
 from banditsis.sources.base import PILOT_ROWS, SumContext
-from banditsis.statistics import Weights
+from banditsis.statistics.moments import Weights
 from reference import correlations
 
 rng = np.random.default_rng(0)

@@ -274,7 +274,6 @@ LARGE = {
     "results/result.py": 10,
     "screening.py": 16,
     "sources/dask.py": 9,
-    "statistics/__init__.py": 9,
 }
 
 

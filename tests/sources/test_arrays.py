@@ -7,7 +7,7 @@ from banditsis import Plan, screen
 from banditsis.kernels.cells import convert_half
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Calibration
-from banditsis.statistics import Weights
+from banditsis.statistics.moments import Weights
 
 rng = np.random.default_rng(5)
 X = rng.standard_normal((600, 70)).astype(np.float16)

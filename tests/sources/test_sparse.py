@@ -11,7 +11,7 @@ from banditsis import SIS, BanditSIS, Plan, open_source, screen
 from banditsis.engine.sampling import slower_than_exact
 from banditsis.plans import make_plan
 from banditsis.sources.sparse import SparseSource
-from banditsis.statistics import Weights
+from banditsis.statistics.moments import Weights
 from reference import correlations
 from source_promises import check_sums
 

@@ -11,7 +11,6 @@ from banditsis.statistics.cox import Cox
 from banditsis.statistics.dependence import Chatterjee, Distance, Kendall, Spearman
 from banditsis.statistics.families import Anova, Logistic, Pearson, Poisson
 from banditsis.statistics.linear import LinearStatistic
-from banditsis.statistics.moments import Weights
 from banditsis.statistics.wilcoxon import Wilcoxon
 
 Kind: TypeAlias = "type[LinearStatistic] | type[SampleStatistic] | type[BinnedStatistic]"
@@ -44,7 +43,6 @@ __all__ = [
     "Spearman",
     "Statistic",
     "StatisticLike",
-    "Weights",
     "Wilcoxon",
     "find_statistic",
 ]
