@@ -243,7 +243,7 @@ BUDGET = {
     "results": 1136,
     "show": 803,
     "sources": 2582,
-    "statistics": 3235,
+    "statistics": 3233,
 }
 
 
