@@ -240,7 +240,7 @@ BUDGET = {
     "index": 1114,
     "kernels": 2124,
     "plans": 1509,
-    "results": 1136,
+    "results": 1128,
     "show": 803,
     "sources": 2582,
     "statistics": 3233,
@@ -271,7 +271,7 @@ LARGE = {
     "engine/state.py": 10,
     "formats/opening.py": 10,
     "kernels/ranks.py rank_sums": 63,
-    "results/result.py": 10,
+    "results/result.py": 9,
     "screening.py": 16,
     "sources/dask.py": 9,
 }

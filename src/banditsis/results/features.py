@@ -1,9 +1,11 @@
-"""The table of features that all outputs show, and results as JSON."""
+"""The table of features that all outputs show, and the methods that write results."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -130,6 +132,43 @@ def describe_features(result: ScreeningResult, chosen: Indices) -> Features:
     columns["flag"] = np.array([result.flags.get(int(k), "") for k in chosen], dtype=object)
     found = "discovery" if "fdr" in result.parameters else "clear"
     return Features(columns, result.evidence.one_sided, found)
+
+
+class Output:
+    """Methods that write the result of one response, or those of several."""
+
+    def to_json(self) -> str:
+        """JSON with the selected features, rounds, parameters and versions; of several responses, by name.
+
+        The text is ASCII, with escapes for other characters. JSON has no infinity: the logarithm of a p-value
+        of 0 is -1e308.
+        """
+        return json.dumps(to_record(self))
+
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str | None:
+        """A report in one HTML file that works offline: what was found, the features, and how.
+
+        The best 100,000 features are listed in a table that can be sorted, searched and saved as CSV. The
+        report of several responses has an overview and a section for each.
+
+        Parameters
+        ----------
+        path : path, optional
+            The file to write, atomically; by default the text is returned.
+        title : str, optional
+            Heading of the report; by default it names the response.
+        """
+        from banditsis.show.report import write_report  # only needed here
+
+        return write_report(self, path, title)
+
+    def _repr_html_(self) -> str:
+        from banditsis.show.report import summarize  # only needed in notebooks
+
+        return summarize(self)
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def to_record(result: Any) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
@@ -27,49 +25,12 @@ from banditsis.results.evidence import (
     student_quantile,
     transform,
 )
-from banditsis.results.features import Features, describe_features, list_features, to_record
+from banditsis.results.features import Features, Output, describe_features, list_features
 from banditsis.statistics.base import Effects
 from banditsis.statistics.null_distributions import reject_nulls
 
 #: Probability that a feature without association is called clearly associated.
 ERROR_RATE = 0.05
-
-
-class Output:
-    """Methods that write the result of one response, or those of several."""
-
-    def to_json(self) -> str:
-        """JSON with the selected features, rounds, parameters and versions; of several responses, by name.
-
-        The text is ASCII, with escapes for other characters. JSON has no infinity: the logarithm of a p-value
-        of 0 is -1e308.
-        """
-        return json.dumps(to_record(self))
-
-    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str | None:
-        """A report in one HTML file that works offline: what was found, the features, and how.
-
-        The best 100,000 features are listed in a table that can be sorted, searched and saved as CSV. The
-        report of several responses has an overview and a section for each.
-
-        Parameters
-        ----------
-        path : path, optional
-            The file to write, atomically; by default the text is returned.
-        title : str, optional
-            Heading of the report; by default it names the response.
-        """
-        from banditsis.show.report import write_report  # only needed here
-
-        return write_report(self, path, title)
-
-    def _repr_html_(self) -> str:
-        from banditsis.show.report import summarize  # only needed in notebooks
-
-        return summarize(self)
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

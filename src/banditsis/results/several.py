@@ -13,7 +13,8 @@ from banditsis.core.arrays import Array, Floats, Indices, special
 from banditsis.core.formatting import count, printable, short_labels, text_table
 from banditsis.plans import excess_inflation, sampling_variance
 from banditsis.results.evidence import rank_features
-from banditsis.results.result import Output, ScreeningResult
+from banditsis.results.features import Output
+from banditsis.results.result import ScreeningResult
 from banditsis.results.sentences import count_associated
 from banditsis.statistics.null_distributions import reject_nulls
 
