@@ -60,7 +60,7 @@ def form_products(x: np.ndarray) -> None:
             np.multiply(columns[j], columns[j + 1 :])
 
 
-GOALS = {None: 500.0, 1.5: 50.0, 0.5: 100.0}
+GOALS = {None: 600.0, 1.5: 100.0, 0.5: 150.0}
 
 
 def many_users(options: argparse.Namespace) -> Iterator[Figure]:

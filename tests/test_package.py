@@ -242,7 +242,7 @@ BUDGET = {
     "plans": 1509,
     "results": 1128,
     "show": 803,
-    "sources": 2582,
+    "sources": 2569,
     "statistics": 3233,
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise, starmap
 from typing import Any
 
@@ -81,31 +81,26 @@ class SparseSource(BlockSource):
         return StoredCells(indptr[chosen], indptr[chosen + 1], indices, data)
 
     def calibrate(self, rows: Rows) -> Calibration:
-        pilot = spread(rows, PILOT_ROWS)
-        full, scale = self._pilot_scale(pilot) if self.by_row else self._column_scale
-        shift, scale = np.zeros(self.shape[1]), scale.copy()
+        """Shift nearly full columns, and scale columns by some of their cells."""
+        pilot, (n, p), (indptr, _, data) = spread(rows, PILOT_ROWS), self.shape, self.cells
+        size = np.zeros(p)
+        if self.by_row:
+            some = self.matrix[pilot]
+            np.fmax.at(size, some.indices, np.abs(some.data))
+            full = np.flatnonzero(np.bincount(some.indices, minlength=p) == len(pilot))
+        else:
+            counts = np.diff(indptr)
+            stored = np.flatnonzero(counts)
+            size[stored] = np.abs(data[indptr[stored]])  # the first of each column
+            full = np.flatnonzero(counts >= NEARLY_FULL * n)
+        exponent = np.frexp(np.where(np.isfinite(size), size, 1.0))[1]
+        unsafe = (exponent < SAFE_EXPONENTS[8][0]) | (exponent > SAFE_EXPONENTS[8][1])
+        shift = np.zeros(p)
+        scale = np.where(unsafe, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
         if full.size:
             dense = calibrate(Subset(self, columns=full), rows, pilot, np.dtype(np.float64))
             shift[full], scale[full] = dense.shift, dense.scale
         return Calibration(shift, scale)
-
-    def _pilot_scale(self, pilot: Indices) -> tuple[Indices, Floats]:
-        """By row: the columns that are stored in all pilot rows, and the scale of all columns."""
-        pilot_rows = self.matrix[pilot]
-        largest = np.zeros(self.shape[1])
-        np.fmax.at(largest, pilot_rows.indices, np.abs(pilot_rows.data))
-        counts = np.bincount(pilot_rows.indices, minlength=len(largest))
-        return np.flatnonzero(counts == len(pilot)), _scale(largest)
-
-    @cached_property
-    def _column_scale(self) -> tuple[Indices, Floats]:
-        """By column: the columns that are nearly full, and the scale by the first value of each."""
-        indptr, _, data = self.cells
-        counts = np.diff(indptr)
-        stored = np.flatnonzero(counts)
-        first = np.zeros(len(counts))
-        first[stored] = np.abs(data[indptr[stored]])
-        return np.flatnonzero(counts >= NEARLY_FULL * self.shape[0]), _scale(first)
 
     def add_sums(
         self, rows: Rows, edges: Indices, columns: Columns, weights: Weights, context: SumContext
@@ -182,14 +177,6 @@ class SparseSource(BlockSource):
         share = n_rows / max(1, self.shape[0]) if self.by_row else n_columns / max(1, self.shape[1])
         _, indices, data = self.cells
         return float(max(1.0, share * len(data)) * (data.itemsize + indices.itemsize))
-
-
-def _scale(size: Floats) -> Floats:
-    """A power of two, almost always 1, that keeps squares of values of this size in range."""
-    exponent = np.frexp(np.where(np.isfinite(size), size, 1.0))[1]
-    smallest, largest = SAFE_EXPONENTS[8]
-    unsafe = (exponent < smallest) | (exponent > largest)
-    return np.where(unsafe, np.ldexp(1.0, np.clip(-exponent, -1000, 1000)), 1.0)
 
 
 def _positions(chosen: Indices, length: int) -> Array:
