@@ -237,7 +237,7 @@ BUDGET = {
     "core": 1075,
     "engine": 2332,
     "formats": 2731,
-    "index": 1114,
+    "index": 1112,
     "kernels": 2124,
     "plans": 1509,
     "results": 1128,

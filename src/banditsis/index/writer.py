@@ -60,10 +60,9 @@ def build_index(
     destination : path
         The folder to write, such as ``x.index``.
     target : str, optional
-        The target to store, and to make strata from, as in :func:`open_data`.
+        The target to store, as in :func:`open_data`; by default that of the index to which rows are appended.
     append : bool
-        Whether the rows are added to an existing index of the same features. By default they have the same
-        target. Nothing that is there is written again.
+        Whether the rows are added to an existing index of the same features, which is not written again.
     force : bool
         Whether to replace an index that an earlier call wrote.
     memory_limit : int, optional
@@ -71,8 +70,7 @@ def build_index(
     random_state : int, Generator or RandomState, optional
         Seed of the row order and of the bits.
     progress : bool or callable, optional
-        By default a bar appears on a terminal after two seconds. A callable is called with the number of
-        bytes moved and the total.
+        As in :func:`screen`; a callable is called with the number of bytes moved and the total.
     **reading
         ``columns``, ``drop``, ``id_column``, ``one_hot``, ``dates`` and ``na``, as in :func:`open_source`.
 
