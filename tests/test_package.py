@@ -235,7 +235,7 @@ BUDGET = {
     "(top)": 1471,
     "cli": 1149,
     "core": 1075,
-    "engine": 2332,
+    "engine": 2325,
     "formats": 2731,
     "index": 1112,
     "kernels": 2124,

@@ -35,9 +35,7 @@ class RereadState(State):
     prepared: Any = None  #: what the statistic computed from the response over those rows
 
     @classmethod
-    def start(
-        cls, source: Source, statistic: Any, rows: Rows, strata: Strata, columns: Columns = None
-    ) -> RereadState:
+    def start(cls, source: Source, statistic: Any, strata: Strata, columns: Columns = None) -> RereadState:
         """No scores yet."""
         columns = np.arange(source.shape[1]) if columns is None else columns
         n_lines = 1 + statistic.returns_pvalues + statistic.returns_effect_factor

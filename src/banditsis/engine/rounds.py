@@ -112,15 +112,13 @@ def _follow_up(
     yield flag_features(run, results)
 
 
-def start_state(
-    source: Source, statistic: Any, rows: Rows, strata: Strata, columns: Columns = None
-) -> SumState | RereadState | CountState:
-    """Nothing is known yet; ``rows`` are those of the first step."""
+def start_state(source: Source, statistic: Any, rows: Rows, strata: Strata, columns: Columns = None) -> Any:
+    """The state in which nothing is known yet; ``rows`` are those of the first step."""
     if isinstance(statistic, LinearStatistic):
         return SumState.begin(source, statistic, source.calibrate(rows), strata, columns)
-    kind: Any = CountState if isinstance(statistic, BinnedStatistic) else RereadState
-    started: RereadState | CountState = kind.start(source, statistic, rows, strata, columns)
-    return started
+    if isinstance(statistic, BinnedStatistic):
+        return CountState.start(source, statistic, rows, strata, columns)
+    return RereadState.start(source, statistic, strata, columns)
 
 
 def _drop(found: Found) -> Found:

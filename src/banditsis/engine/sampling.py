@@ -89,9 +89,8 @@ class Strata:
         counts = np.bincount(stratum, count)[: len(labels)]
         spreads = np.sqrt(np.bincount(stratum, squares)[: len(labels)] / counts)
         largest = limits[np.searchsorted(stratum, np.arange(len(labels)), "right") - 1]
-        design = SamplingDesign(
-            tuple(counts.astype(int).tolist()), tuple(spreads.tolist()), tuple(largest.tolist())
-        )
+        sizes = tuple(counts.astype(int).tolist())
+        design = SamplingDesign(sizes, tuple(spreads.tolist()), tuple(largest.tolist()))
         code_of = np.zeros(total.shape[1], np.uint8)
         code_of[found] = stratum
         in_part = [np.bincount(code_of[used], some[0], len(labels)) for used, some in counted]
@@ -100,10 +99,8 @@ class Strata:
         codes, rows = np.empty(n, np.uint8), np.empty(n, np.uint32 if n < 1 << 32 else np.intp)
 
         def sort_some(number: int) -> None:
-            part = parts[number]
-            kernels.sorting.sort_by_stratum(
-                keys[part], code_of, part.start, starts[number], codes[part], rows
-            )
+            part, sort = parts[number], kernels.sorting.sort_by_stratum
+            sort(keys[part], code_of, part.start, starts[number], codes[part], rows)
 
         map_in_threads(sort_some, range(len(parts)), 2)
         return cls(design, codes, rows)
