@@ -234,7 +234,7 @@ PACKAGE = ROOT / "src/banditsis"
 BUDGET = {
     "(top)": 1471,
     "cli": 1149,
-    "core": 1075,
+    "core": 1077,
     "engine": 2325,
     "formats": 2731,
     "index": 1112,

@@ -303,7 +303,9 @@ def _from_objects(y: Array) -> Array:
 def find_missing(y: Array) -> Array:
     """Where an array has NaN, None, or the missing value of pandas."""
     if y.dtype.kind != "O":
-        return np.isnan(y) if y.dtype.kind == "f" else np.zeros(y.shape, dtype=bool)
+        # Sums of squares are NaN only if a value is, and are faster than a mask that has to be read again.
+        complete = y.dtype.kind != "f" or (y.flags.c_contiguous and not np.isnan(np.vdot(y, y)))
+        return np.zeros(y.shape, dtype=bool) if complete else np.isnan(y)
     return np.array([_is_missing(value) for value in y.flat], dtype=bool).reshape(y.shape)
 
 
