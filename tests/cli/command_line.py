@@ -20,6 +20,13 @@ def run(*arguments):
     return result
 
 
+def printed(*arguments):
+    """What a command that succeeds prints, as one line."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return " ".join(result.stdout.split())
+
+
 def read_json(*arguments):
     """The record that a command prints with --json, and nothing else."""
     result = run(*arguments, "--json")
@@ -27,8 +34,15 @@ def read_json(*arguments):
     return json.loads(result.stdout)
 
 
+def message(code, *arguments):
+    """What a command that ends with this exit code says, as one line."""
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    return said(result)
+
+
 def said(result):
-    return " ".join(result.stderr.split())
+    return " ".join(result.stderr.replace("│", " ").split())
 
 
 def in_file(folder, *options, target="y.npy"):

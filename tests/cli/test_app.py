@@ -1,12 +1,13 @@
 """The command line, as a person runs it."""
 
+import re
 import subprocess
 import sys
 import threading
 
 import click
 import pytest
-from command_line import read_json, run, said
+from command_line import read_json, run
 
 from banditsis import __version__
 from banditsis.cli.app import GROUPS, app
@@ -18,10 +19,8 @@ from banditsis.statistics import STATISTICS
 def test_demo():
     result = run("demo", "--rows", "20000", "--features", "300", "--keep", "20")
     assert result.exit_code == 0, result.stderr
-    found = [line.split()[-6:] for line in result.stdout.splitlines() if line.startswith("BanditSIS")]
-    correlation, distance = found
-    assert correlation[:3] == distance[:3] == ["10", "of", "10"]
-    assert distance[3:] == ["5", "of", "5"]
+    correlation, distance = re.findall(r"^BanditSIS.* (\d+ of \d+) +(\S+ \S+ \S+)$", result.stdout, re.M)
+    assert (correlation[0], *distance) == ("10 of 10", "10 of 10", "5 of 5")
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
@@ -43,15 +42,15 @@ print(*{"rich", "numpy", "pyarrow"} & {*sys.modules})  # rich is loaded for bars
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"banditsis {__version__}", ""]
-    parameters = {parameter.name: parameter for parameter in app.commands["screen"].params}
-
-    def complete(name, incomplete):
-        context = click.Context(app.commands["screen"])
-        return [c.value for c in parameters[name].shell_complete(context, incomplete)]
-
-    assert complete("statistic", "pe") == ["pearson"]
-    assert complete("statistic", "") == ["auto", *STATISTICS]
-    assert complete("row_order", "b") == ["blocks"]
+    screen = app.commands["screen"]
+    parameters = {parameter.name: parameter for parameter in screen.params}
+    for name, incomplete, expected in (
+        ("statistic", "pe", ["pearson"]),
+        ("statistic", "", ["auto", *STATISTICS]),
+        ("row_order", "b", ["blocks"]),
+    ):
+        found = parameters[name].shell_complete(click.Context(screen), incomplete)
+        assert [completion.value for completion in found] == expected
 
 
 def test_planning():
@@ -59,43 +58,21 @@ def test_planning():
     assert read_json(*small)["fraction"] == 1
     huge = ("plan", "--rows", "1e12", "--features", "1e6", "--keep", "100", "--budget", "1e-6", "--compare")
     text = run(*huge).stdout
-    assert "optimal: 1,000,000,000,000 rows × 1,000,000 features" in text
-    assert "Detection floor" in text
+    assert re.search(r"optimal: 1,000,000,000,000 rows × 1,000,000 features(.|\n)*Detection floor", text)
     assert max(map(len, text.splitlines())) <= 80
     sizes = ("plan", "--rows", "1e7", "--features", "10000", "--keep", "50")
     record = read_json(*sizes, "--min-correlation", "0.1", "--dtype", "float64")
-    assert record["name"] == "guaranteed"
+    assert (record["name"], record["detection_floor"]) == ("guaranteed", pytest.approx(0.1))
     assert record["bytes"] == 8 * record["cells"] < 8 * record["most_cells"]
-    assert record["detection_floor"] == pytest.approx(0.1)
     likely = read_json(*sizes, "--min-correlation", "0.1", "--confidence", "0.9")
     assert likely["steps"] != record["steps"]
     records = read_json(*sizes, "--compare")
-    cells = records["this plan"]["cells"]
-    assert cells == make_plan(10**7, 10_000, 50).cells
+    cells = make_plan(10**7, 10_000, 50).cells
     compared = {name: other["cells"] / cells for name, other in records.items()}
+    assert compared["this plan"] == 1
     assert compared.pop("all rows (SIS)") > 1
     assert all(0.99 <= share <= 1 for share in compared.values())
     assert any(name.startswith("paper (α = 0.4") for name in compared)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--budget", "1e-9"), "4e-06"),
-        (("--alpha", "1", "--budget", "0.1"), "mutually exclusive"),
-        (("--min-correlation", "2"), "must be in (0, 1), got 2"),
-        (("--confidence", "0.9"), "--confidence 0.9 needs --min-correlation"),
-        (("--rows", "many"), "--rows"),
-        (("--rows", "inf"), "must be an integer"),
-        (("--rows", "1.5"), "must be an integer"),
-        (("--dtype", "text"), "'float32'"),
-        (("--budget", "half"), "'half' is not a valid float"),
-    ],
-)
-def test_planning_the_impossible_gets_a_message(options, message):
-    result = run("plan", "--rows", "1e6", "--features", "1e4", "--keep", "10", *options)
-    assert result.exit_code == 2
-    assert message in said(result)
 
 
 def test_a_progress_bar_shows_the_amount(capsys):
@@ -118,5 +95,4 @@ def test_the_label_of_a_bar_is_that_of_the_run_in_every_thread(capsys):
         thread.join()
         tick(50)
     text = capsys.readouterr().err
-    assert "round 2 of 5" in text
-    assert "screening" not in text
+    assert ("round 2 of 5" in text, "screening" in text) == (True, False)

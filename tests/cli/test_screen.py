@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import N, P, X, Y, in_file, read_json, run, said, selected
+from command_line import N, P, X, Y, in_file, message, printed, read_json, run, selected
 
 from banditsis import SIS, Interactions, Plan, open_data, screen
 from files import churn_table
@@ -14,12 +14,15 @@ from files import churn_table
 def test_a_readable_result(folder):
     result = run(*in_file(folder, "--keep", 5, "--alpha", 1))
     assert (result.exit_code, result.stderr) == (0, "")
-    assert f"{folder / 'x.npy'}: 4,000 rows, 60 features\n" in result.stdout
-    assert re.search(r"y.npy: mean -?0\.\d+, from -[\d.]+ to [\d.]+\n", result.stdout)
-    assert re.search(r"rank +feature +score +95% interval\n +1 +x(7|42) .* clear\n", result.stdout)
-    assert "2 of 5 clearly associated; the other 3 are unclear.\n" in result.stdout
-    assert re.search(r"\n[\d.]+% of the cells were read\. Detection floor: 0\.", result.stdout)
-    assert "y.npy was taken in row order." in result.stdout
+    for part in (
+        rf"^{folder / 'x.npy'}: 4,000 rows, 60 features\n",
+        r"y.npy: mean -?0\.\d+, from -[\d.]+ to [\d.]+\n",
+        r"rank +feature +score +95% interval\n +1 +x(7|42) .* clear\n",
+        r"\n2 of 5 clearly associated; the other 3 are unclear.\n",
+        r"\n[\d.]+% of the cells were read\. Detection floor: 0\.",
+        "y.npy was taken in row order.",
+    ):
+        assert re.search(part, result.stdout)
     options = ("--keep", 5, "--alpha", 1, "--pvalues")
     plain, verbose = run(*in_file(folder, *options)).stdout, run(*in_file(folder, *options, "-v")).stdout
     for part in (r"Plan 'paper' took", "seed 0", r"round +rows", r"interval +p +adjusted p\n"):
@@ -38,28 +41,24 @@ def test_the_first_command(tmp_path, monkeypatch):
     assert data.startswith("churn.csv: 20,000 rows, ")
     assert target == "churn: Yes 24%, No 76%; a positive score goes with Yes"
     assert (empty, heading.split()) == ("", ["rank", "feature", "score", "p"])
-    table = [
-        re.fullmatch(r" +(\d) +(\S+) +([+-]0\.\d{4}) +(\S+) +(clear|unclear)", line) for line in rest[:8]
-    ]
-    rows = {match[2]: match for match in table}
+    line = re.compile(r" +\d +(\S+) +([+-]0\.\d{4}) +(\S+) +(clear|unclear)")
+    rows = {match[1]: match for match in map(line.fullmatch, rest[:8])}
     frame = pd.read_csv("churn.csv")
     for name in rows.keys() & set(frame):
         r = frame[name].corr(1.0 * (frame["churn"] == "Yes"))
-        assert float(rows[name][3]) == pytest.approx(r, abs=2e-4)
-    assert float(rows["f7"][3]) < -0.3 < 0.3 < float(rows["f3"][3])
-    clear = [name for name, match in rows.items() if match[5] == "clear"]
-    assert {"f7", "f3"} <= set(clear) <= {"f7", "f3", "city=Oslo", "city=Bergen", "city=Tromsø"}
-    assert re.fullmatch(r"[\d.]+e-\d{3}", rows["f7"][4])  # and not 0
+        assert float(rows[name][2]) == pytest.approx(r, abs=2e-4)
+    assert float(rows["f7"][2]) < -0.3 < 0.3 < float(rows["f3"][2])
+    clear = {name for name, match in rows.items() if match[4] == "clear"}
+    assert {"f7", "f3"} <= clear <= {"f7", "f3", "city=Oslo", "city=Bergen", "city=Tromsø"}
+    assert re.fullmatch(r"[\d.]+e-\d{3}", rows["f7"][3])  # and not 0
     n = len(clear)
     assert rest[8] == f"{n} of 8 clearly associated; the other {8 - n} are unclear."
     assert rest[9].startswith("All rows were read, because that is about as fast")
     assert len(rest) - 10 <= 3
-    report = (tmp_path / "out.html").read_text("utf-8")
-    words = " ".join(map(str, command)).replace("screen", "banditsis screen", 1)
-    for part in (target, rest[8], rest[9], f"<code>{words} --report out.html</code>"):
-        assert part in report
-    everything = run(*command[:-1], 60).stdout
-    assert re.search(r"\b1 feature has missing values, in up to 3% of the rows\.", everything)
+    words = " ".join(map(str, command))
+    for part in (target, rest[8], rest[9], f"<code>banditsis {words} --report out.html</code>"):
+        assert part in (tmp_path / "out.html").read_text("utf-8")
+    assert " 1 feature has missing values, in up to 3% of the rows." in printed(*command[:-1], 60)
     record = read_json(*command)
     assert record["parameters"]["positive_class"] == "Yes"
     assert [feature["name"] for feature in record["features"]] == list(rows)
@@ -79,8 +78,9 @@ def test_several_targets_are_compact(tmp_path):
 
     both = ("y", "--target", "z", "--drop", "kind,grade,label")
     text = print_result(*both).stdout
-    assert re.search(r"^y: mean -?0\.\d+, from .*\n\n.*\n +1  d +\+0\.\d+ .* clear$", text, re.M)
-    assert re.search(r"^z: mean -?0\.\d+, from .*\n\n.*\n +1  f +\+0\.\d+ .* clear$", text, re.M)
+    for target, best in (("y", "d"), ("z", "f")):
+        line = rf"^{target}: mean -?0\.\d+, from .*\n\n.*\n +1  {best} +\+0\.\d+ .* clear$"
+        assert re.search(line, text, re.M)
     assert (text.count("All rows were read"), text.count("… and 2 more")) == (1, 2)
     gaps = frame["z"].where(np.arange(N) > 9)
     text = print_result(*both, z=gaps).stdout
@@ -95,13 +95,13 @@ def test_several_targets_are_compact(tmp_path):
         assert ("treated as numbers: if they are classes, set --statistic anova." in text) == (not options)
     assert "so the statistic is 'anova'" in print_result("label", "--drop", "grade").stdout
     mixed = print_result("y", "--target", "kind")
-    assert (mixed.exit_code, "numbers and labels: screen them one by one" in said(mixed)) == (1, True)
+    assert (mixed.exit_code, "numbers and labels: screen them one by one" in mixed.stderr) == (1, True)
 
 
 def test_iterations_find_what_matters_only_jointly(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 60))
-    X[:, 3] = X[:, :3].sum(axis=1) / 2 + X[:, 3] / 2
+    X[:, 3] = X[:, :4].sum(axis=1) / 2
     np.save(tmp_path / "x.npy", X)
     np.save(tmp_path / "y.npy", X[:, :3].sum(axis=1) - 1.5 * X[:, 3] + rng.standard_normal(500) / 4)
     assert 3 not in selected(read_json(*in_file(tmp_path, "--keep", 8, "--exact")))
@@ -113,20 +113,16 @@ def test_iterations_find_what_matters_only_jointly(tmp_path):
 
 def test_at_most_three_notes(tmp_path):
     """A possible leak is among them; the rest are in JSON and with --verbose, as the command line says it."""
+    path, rows = tmp_path / "x.parquet", np.arange(300)
     frame = pd.DataFrame(X[:300, :6].copy(), columns=list("abcdef"))
-    frame["y"], frame["copy"] = np.arange(300) % 3, np.arange(300) % 3
     frame.loc[:250, "f"] = np.nan
-    frame.loc[:4, "y"] = np.nan
-    frame["w"] = np.arange(300) % 5
-    frame["text"] = [f"name {k}" for k in range(300)]
-    path = tmp_path / "x.parquet"
-    frame.to_parquet(path)
+    columns = {"y": np.where(rows < 5, np.nan, rows % 3), "copy": rows % 3, "w": rows % 5}
+    frame.assign(**columns, text=[f"name {k}" for k in rows]).to_parquet(path)
     command = ("screen", path, "--target", "y", "--sample-weight", "w", "--alpha", 1, "--keep", 3)
     notes = read_json(*command)["notes"]
     assert len(notes) > 4
     text = run(*command).stdout
-    assert text.count("Note: ") == 3
-    assert "Note: possible leakage: 'copy'" in text
+    assert (text.count("Note: "), text.count("Note: possible leakage: 'copy'")) == (3, 1)
     assert re.search(r"more notes?: use --verbose", text)
     told = [note for note in notes if note.startswith("all rows were read")]  # before the notes
     assert run(*command, "--verbose").stdout.count("Note: ") == len(notes) - len(told)
@@ -135,13 +131,9 @@ def test_at_most_three_notes(tmp_path):
 
 
 def test_plans(folder):
-    for options, plan in (
-        (("--exact",), "exact"),
-        (("--budget", 0.3), "optimal"),
-        (("--budget", 100_000), "optimal"),
-        (("--min-correlation", 0.4), "guaranteed"),
-        ((), "exact"),  # which is as fast for such small data
-    ):
+    choices = {("--exact",): "exact", ("--budget", 0.3): "optimal", ("--budget", 100_000): "optimal"}
+    choices |= {("--min-correlation", 0.4): "guaranteed", (): "exact"}  # as fast for such small data
+    for options, plan in choices.items():
         record = read_json(*in_file(folder, "--keep", 2, *options))
         assert (record["parameters"]["plan"], selected(record)) == (plan, {7, 42})
     assert len(read_json(*in_file(folder))["features"]) == 30
@@ -155,11 +147,11 @@ def test_json_has_the_result_of_python(folder, tmp_path):
     assert record["detection_floor"] == pytest.approx(expected.detection_floor())
     assert record["cells_read"] == expected.cells_read
     for target in ("x60", "61"):
-        both = ("screen", folder / "both.npy", "--target", target)
-        assert selected(read_json(*both, "--keep", 2, "--exact")) == {7, 42}
+        both = ("screen", folder / "both.npy", "--target", target, "--keep", 2, "--exact")
+        assert selected(read_json(*both)) == {7, 42}
     np.save(tmp_path / "classes.npy", (Y > 0).astype(int))
-    classes = ("--target", tmp_path / "classes.npy", "--statistic", "anova", "--keep", 2, "--exact")
-    assert selected(read_json("screen", folder / "x.npy", *classes)) == {7, 42}
+    options = ("--statistic", "anova", "--keep", 2, "--exact")
+    assert selected(read_json(*in_file(folder, *options, target=tmp_path / "classes.npy"))) == {7, 42}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -172,8 +164,7 @@ def test_files_are_written(folder, tmp_path, ending):
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
         written = pd.read_csv(file, keep_default_na=False) if ending == "csv" else pd.read_parquet(file)
         frame = expected.to_frame(all_features=everything)
-        assert list(written) == list(frame)
-        assert written["name"].tolist() == frame["name"].tolist()
+        assert (list(written), list(written["name"])) == (list(frame), list(frame["name"]))
         np.testing.assert_allclose(written["log10_pvalue"], frame["log10_pvalue"])
     marks = ["true", "true", *[""] * 58] if ending == "csv" else [True, True, *[None] * 58]
     assert written["associated"].astype(object).tolist() == marks  # only selected features are marked
@@ -182,16 +173,13 @@ def test_files_are_written(folder, tmp_path, ending):
 
 def test_missing_values(folder):
     gaps = ("screen", folder / "gaps.npy", "--target", folder / "y.npy", "--keep", 2)
-    result = run(*gaps, "--missing", "raise")
-    assert "contain NaN in column" in said(result)
-    assert "set --missing pairwise to ignore missing values, or impute them first" in said(result)
-    for options in ((), ("--alpha", 1), ("--exact",)):
-        result = run(*gaps, *options)
-        assert result.exit_code == 0
-        rows = "rows read" if "--alpha" in options else "rows"
-        assert re.search(rf"features have missing values, in up to \d% of the {rows}\.", result.stdout)
-    assert "present" in run(*gaps, "--verbose").stdout
-    assert "contain NaN" in said(run(*gaps, "--min-correlation", 0.4))  # a guarantee needs complete data
+    remedy = "contain NaN in column.*set --missing pairwise to ignore missing values, or impute them first"
+    assert re.search(remedy, message(1, *gaps, "--missing", "raise"))
+    for options, rows in ((), "rows"), (("--alpha", 1), "rows read"), (("--exact",), "rows"):
+        note = rf"features have missing values, in up to \d% of the {rows}\."
+        assert re.search(note, printed(*gaps, *options))
+    assert "present" in printed(*gaps, "--verbose")
+    assert "contain NaN" in message(1, *gaps, "--min-correlation", 0.4)  # a guarantee needs complete data
 
 
 def test_covariates_weights_and_interactions(folder, tmp_path):
@@ -214,8 +202,8 @@ def test_covariates_weights_and_interactions(folder, tmp_path):
         found = {feature["name"]: feature["score"] for feature in record["features"]}
         assert found["x42"] == pytest.approx(expected.scores[42], rel=1e-6)
     assert record["parameters"]["sample_weight"] is True
-    wrong = run(*in_file(folder, "--sample-weight", f"{tmp_path}/z.csv:age,w"))
-    assert (wrong.exit_code, "z.csv has no column 'age,w'" in said(wrong)) == (1, True)
+    wrong = in_file(folder, "--sample-weight", f"{tmp_path}/z.csv:age,w")
+    assert "z.csv has no column 'age,w'" in message(1, *wrong)
     np.save(tmp_path / "x.npy", X[:, :8])
     np.save(tmp_path / "y.npy", X[:, 2] * X[:, 5])
     record = read_json(*in_file(tmp_path, "--interactions", "--exact", "--keep", 1))
@@ -238,26 +226,26 @@ def test_selection_by_false_discovery_rate(folder):
         assert selected(record) == set(expected)
         assert (record["fraction_read"] == 1) == (plan != ("--alpha", 0.5))
         assert any("needs the p-value of every feature" in note for note in record["notes"]) == (not plan)
-    printed = " ".join(run(*in_file(folder, "--fdr", 0.01)).stdout.split())
-    assert f"{len(expected)} discoveries at a false discovery rate of 1%" in printed
-    assert "was kept" not in printed
+    text = printed(*in_file(folder, "--fdr", 0.01))
+    assert f"{len(expected)} discoveries at a false discovery rate of 1%" in text
+    assert "was kept" not in text
 
 
-def test_covariates_with_text_and_missing_values(tmp_path):
+def test_covariates_with_text_and_missing_values(tmp_path, monkeypatch):
     """Features with gaps; the target and covariates, of which one is text, are joined by the ids of all."""
     x = np.where(np.random.default_rng(0).random((500, 6)) < 0.03, np.nan, X[:500, :6])
     batch = np.array(["u", "v", "w"])[np.arange(500) % 3]
-    frame = pd.DataFrame(x, columns=list("abcdef")).assign(key=np.arange(500) + 1000)
-    frame.to_csv(tmp_path / "x.csv", index=False)
-    target = frame[["key"]].assign(y=Y[:500]).sample(frac=1, random_state=0)
-    target.to_csv(tmp_path / "y.csv", index=False)
-    aside = pd.DataFrame({"key": frame["key"], "age": X[:500, 7], "batch": batch})
+    key = pd.Series(np.arange(500) + 1000, name="key")
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame(x, columns=list("abcdef")).assign(key=key).to_csv("x.csv", index=False)
+    key.to_frame().assign(y=Y[:500]).sample(frac=1, random_state=0).to_csv("y.csv", index=False)
+    aside = pd.DataFrame({"key": key, "age": X[:500, 7], "batch": batch})
     aside.loc[4, "age"], aside.loc[9, "batch"] = np.nan, None
-    aside.sample(frac=1, random_state=1).to_csv(tmp_path / "z.csv", index=False)
-    aside.to_csv(tmp_path / "z.cov", sep="\t", index=False, na_rep="NA")
-    data = ("screen", tmp_path / "x.csv", "--target", f"{tmp_path / 'y.csv'}:y", "--id-column", "key")
+    aside.sample(frac=1, random_state=1).to_csv("z.csv", index=False)
+    aside.to_csv("z.cov", sep="\t", index=False, na_rep="NA")
+    data = ("screen", "x.csv", "--target", "y.csv:y", "--id-column", "key")
     command = (*data, "--exact", "--keep", 3, "--covariates")
-    record = read_json(*command, f"{tmp_path}/z.csv:age,batch")
+    record = read_json(*command, "z.csv:age,batch")
     known = aside.notna().all(axis=1).to_numpy()
     numbers = np.column_stack([X[:500, 7], batch == "v", batch == "w"])[known]
     plan = Plan.exact(known.sum(), 6, 3)
@@ -266,20 +254,17 @@ def test_covariates_with_text_and_missing_values(tmp_path):
         assert feature["score"] == pytest.approx(expected.scores["abcdef".index(feature["name"])], abs=1e-9)
     assert "covariate 'batch' was expanded into 2 indicator columns." in record["notes"]
     assert "2 rows with missing covariates were omitted." in record["notes"]
-    again = read_json(*command, f"{tmp_path}/z.cov")  # all columns but the id
-    assert again["features"] == record["features"]
-    result = run(*command, f"{tmp_path}/z.csv:age,batch", "--missing", "raise")
-    assert "covariates contain NaN in row 4, column 'age'" in said(result)
-    assert "--missing pairwise" in said(result)
+    assert read_json(*command, "z.cov")["features"] == record["features"]  # all columns but the id
+    text = message(1, *command, "z.csv:age,batch", "--missing", "raise")
+    assert re.search("covariates contain NaN in row 4, column 'age'.*--missing pairwise", text)
 
 
 def test_survival_times(tmp_path):
     """Time and event are two targets of one response; rows that lack one of them are left out."""
     local = np.random.default_rng(4)
     n = 200
-    Z = local.standard_normal((n, 6))
-    death, censored = local.exponential(np.exp(-Z[:, 2])), local.exponential(2.0, n)
-    frame = pd.DataFrame(Z, columns=list("abcdef"))
+    frame = pd.DataFrame(local.standard_normal((n, 6)), columns=list("abcdef"))
+    death, censored = local.exponential(np.exp(-frame["c"])), local.exponential(2.0, n)
     frame["months"], frame["died"] = np.minimum(death, censored), (death <= censored).astype(float)
     frame.loc[3, "months"] = frame.loc[7, "died"] = np.nan
     path, output = tmp_path / "x.csv", tmp_path / "best.csv"
@@ -302,8 +287,8 @@ def test_a_table_as_most_are(tmp_path):
     record = read_json(*command)
     assert record["n_features"] == 63
     assert [feature["name"] for feature in record["features"][:3]] == ["f7", "f3", "city=Oslo"]
-    skipped = [note for note in record["notes"] if "skipped" in note]
-    assert skipped == ["skipped customer_id (id), signup (dates); to use them: --columns …, --dates numeric."]
+    skipped = "skipped customer_id (id), signup (dates); to use them: --columns …, --dates numeric."
+    assert [note for note in record["notes"] if "skipped" in note] == [skipped]
     contents = "60 numeric features and city (3 levels); skipped customer_id (id), signup (dates)"
     assert open_data(path, "churn", one_hot=50).features.contents == record["contents"] == contents
     assert read_json(*command, "--one-hot", 2)["n_features"] == 60
@@ -311,7 +296,7 @@ def test_a_table_as_most_are(tmp_path):
     total[::50] = "unknown"
     pd.DataFrame(X[:500, :2], columns=["a", "b"]).assign(total=total).to_csv(path, index=False)
     command = ("screen", path, "--target", "total", "--exact")
-    assert "such as 'unknown'" in said(run(*command))
+    assert "such as 'unknown'" in run(*command).stderr
     assert read_json(*command, "--na", "unknown")["n_rows"] == 490
 
 
@@ -323,16 +308,15 @@ def test_scores_and_stability_by_a_column(tmp_path):
     path, out = tmp_path / "loans.parquet", tmp_path / "best.csv"
     frame.assign(month=month).to_parquet(path)
     command = ("screen", path, "--target", "bad", "--statistic", "information_value", "--keep", 2, "--exact")
-    result = run(*command, "--by", "month", "--output", out)
-    assert result.exit_code == 0, result.stderr
-    assert max(map(len, result.stdout.splitlines()[3:])) <= 80
+    lines = run(*command, "--by", "month", "--output", out).stdout.splitlines()
+    assert max(map(len, lines[3:])) <= 80
     X, y = frame.drop(columns="bad"), frame["bad"]
-    expected = screen(X, y, Plan.exact(3000, 6, 2), statistic="information_value", by=month).to_frame()
-    found = pd.read_csv(out)
-    expected = expected.drop(columns="flag")
+    expected = screen(X, y, Plan.exact(3000, 6, 2), statistic="information_value", by=month)
+    expected, found = expected.to_frame().drop(columns="flag"), pd.read_csv(out)
     pd.testing.assert_frame_equal(found[expected.columns], expected, check_dtype=False)
     assert {"score 2024-01", "psi 2024-03"} <= set(found)
     largest = found[["psi 2024-02", "psi 2024-03"]].max(axis=1)
-    lines = [line for line in result.stdout.splitlines() if line.endswith(tuple(f"{x:.3f}" for x in largest))]
-    assert "largest PSI" in result.stdout
-    assert len(lines) == 2
+    assert [line.split()[-1] for line in lines if re.search(r"\d\.\d{3}$", line)] == [
+        f"{x:.3f}" for x in largest
+    ]
+    assert any("largest PSI" in line for line in lines)

@@ -60,13 +60,8 @@ for option in ("--output=o.csv", "--output=o.parquet", "--output=o.json", "--rep
         print("exit", end.code)
 """
     data = [str(folder / "x.npy"), "--target", str(folder / "y.npy"), "--keep", "30", "--quiet"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, "screen", *data],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-c", code, "screen", *data]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["exit", "1"] * 4
     assert [line for line in done.stderr.splitlines() if "kernels" not in line] == [
         f"error: o.{suffix}: File too large." for suffix in ("csv", "parquet", "json", "html")
@@ -92,10 +87,8 @@ def test_closed_streams(folder, tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
 def test_lines_fit_on_a_terminal(tmp_path):
-    frame = pd.DataFrame(X[:50, :9]).rename(
-        columns=lambda k: f"{k} is the number of a column, and this is its name"
-    )
-    frame.assign(y=X[:50, 0]).to_parquet(tmp_path / "x.parquet")
+    names = [f"{k} is the number of a column, and this is its name" for k in range(9)]
+    pd.DataFrame(X[:50, :9], columns=names).assign(y=X[:50, 0]).to_parquet(tmp_path / "x.parquet")
     options = ("x.parquet", "--target", "y", "--exact")
     reader, writer = os.openpty()
     streams = {"stdout": writer, "stderr": subprocess.DEVNULL, "env": {**os.environ, "COLUMNS": "80"}}
@@ -136,29 +129,23 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path):
     frame["kind"], frame["y"] = HOSTILE, Y[:60]
     frame.loc[::2, "kind"] = "other"
     frame.to_parquet(path)
+    wrong = {"--statistic": HOSTILE, "--output": folder / HOSTILE, "--keep": HOSTILE, "--budget": HOSTILE}
     for command in (
         ("info", path),
         ("screen", path, "--target", "y", "--keep", 6, "--report", report, "-o", table),
-        ("screen", path, "--target", HOSTILE),
-        ("screen", path, "--target", HOSTILE + "?"),
+        *(("screen", path, "--target", target) for target in (HOSTILE, HOSTILE + "?", "kind")),
+        *(("screen", path, "--target", "y", *option) for option in wrong.items()),
         ("screen", folder / f"{HOSTILE}?", "--target", "y"),
-        ("screen", path, "--target", "kind"),
-        ("screen", path, "--target", "y", "--statistic", HOSTILE),
-        ("screen", path, "--target", "y", "--output", folder / HOSTILE),
-        ("screen", path, "--target", "y", "--keep", HOSTILE),
-        ("screen", path, "--target", "y", "--budget", HOSTILE),
         ("index", path, "--out", folder / f"{HOSTILE}.index", "--target", "y"),
         ("plan", "--rows", 10, "--features", 10, "--keep", 1, "--dtype", HOSTILE),
     ):
-        result = run(*command)
-        text = result.stdout + result.stderr
+        text = run(*command).output
         assert text
         assert not set(text) & set("\x1b\x07\x9b\u202e\r"), command
     assert not set(report.read_text("utf-8")) & set("\x1b\x07\x9b\u202e")
     assert {HOSTILE, "a\nb", formula} <= set(pd.read_csv(table, lineterminator="\n")["name"])
-    single = run("screen", path, "--target", "y", "--columns", "a\nb,y", "--keep", 1)
-    assert re.search(r"^ *1 +a b +[+-]0", single.stdout, re.M)
-    assert ": 60 rows, 1 numeric feature\n" in single.stdout
+    single = run("screen", path, "--target", "y", "--columns", "a\nb,y", "--keep", 1).stdout
+    assert re.search(r": 60 rows, 1 numeric feature\n(.*\n)*? *1 +a b +[+-]0", single)
 
 
 SLOW = """
@@ -180,21 +167,16 @@ app()
 def test_ctrl_c_shows_what_is_known(folder):
     """A real process, interrupted in its third round."""
     options = ["screen", str(folder / "x.npy"), "--target", str(folder / "y.npy"), "--keep", "3", "--json"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, *options, "--n-jobs", "1", "--alpha", "0.5"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "COLUMNS": "200"},
-    )
+    command = [sys.executable, "-c", SLOW, *options, "--n-jobs", "1", "--alpha", "0.5"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": {**os.environ, "COLUMNS": "200"}}
+    process = subprocess.Popen(command, text=True, **streams)
     for _ in range(3):
         process.stderr.readline()
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "Traceback" not in err
-    assert "interrupted" in err
+    assert ("interrupted" in err, "Traceback" in err) == (True, False)
     record = json.loads(out)
     assert 1 <= len(record["rounds"]) <= 2
     assert {7, 42} <= {f["index"] for f in record["features"]}
