@@ -58,7 +58,7 @@ def test_equals_one_gene_at_a_time(store, reference, use, tie_correct):
     adata = make(store)
     where = {"X": {"use_raw": False}, "raw/X": {}, "layers/scaled": {"layer": "scaled"}}[use]
     X = {"X": adata.X, "raw/X": adata.raw.X, "layers/scaled": adata.layers["scaled"]}[use]
-    X, names = np.asarray(X.todense() if sparse.issparse(X) else X), adata.raw.var_names[: X.shape[1]]
+    X, names = sparse.csr_array(X).toarray(), adata.raw.var_names[: X.shape[1]]
     rank_genes_groups(adata, "kind", reference=reference, tie_correct=tie_correct, pts=True, **where)
     found, kinds = adata.uns["rank_genes_groups"], adata.obs["kind"].to_numpy()
     groups = [name for name in GROUPS if name != reference]
