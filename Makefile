@@ -116,7 +116,7 @@ bench-kernels: $(STAMP)  ## Measure statistics, layouts and dtypes against plain
 bench-formats: $(STAMP)  ## Measure reading files: bytes, and time against cat (5 minutes, 11 GB of disk)
 	$(BIN)/python benchmarks/formats.py
 
-bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 10 users, and 50 million once (5 minutes, 9 GB)
+bench-interactions: $(STAMP)  ## Screen 636,756 interactions for 10 users, and 50 million once (10 minutes, 9 GB)
 	PYTHONPATH=. $(BIN)/python benchmarks/interactions.py
 
 bench-redundancy: $(STAMP)  ## Compare avoid_redundancy with mRMR; rewrites tables in docs/redundancy.md (5 minutes)
