@@ -235,7 +235,7 @@ BUDGET = {
     "(top)": 1471,
     "cli": 1149,
     "core": 1077,
-    "engine": 2325,
+    "engine": 2341,
     "formats": 2731,
     "index": 1112,
     "kernels": 2124,

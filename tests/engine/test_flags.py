@@ -64,6 +64,21 @@ def test_nearly_a_copy_of_the_response():
     assert any("'x0' (nearly a copy of the response)" in note for note in result.notes)
 
 
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_a_score_far_above_all_others(selector):
+    noise = 0.41 * rng.standard_normal((2, N))
+    y = X[:, 4] + rng.standard_normal(N)
+    leak = y + y.std() * noise[0]  # |r| = 0.925, and 0.7 is the next
+    assert selector.fit(with_column(leak), y).result_.flags == {}
+    y = 0.5 * X[:, 4] + rng.standard_normal(N)  # 0.45
+    leak = y + y.std() * noise[1]
+    result = selector.fit(with_column(leak), y).result_
+    assert result.flags == {0: LEAKAGE}
+    assert any("'x0' (|r| far above all others)" in note for note in result.notes)
+    twice = np.column_stack([leak, with_column(-leak)])
+    assert selector.fit(twice, y).result_.flags == {0: LEAKAGE, 1: LEAKAGE}
+
+
 def test_flagged_features_are_not_findings():
     leak = with_column(CASES + rng.normal(0, 0.05, N))
     result = SIS(8).fit(leak, CASES * 1.0).result_

@@ -31,6 +31,9 @@ CELLS_OF_THREAD = 1 << 20
 
 #: A feature that correlates more with the response is nearly a copy of it.
 MAX_CORRELATION = 0.9999
+#: Far above all others: |r| of at least 0.9, and 1 more than the next in Fisher's z, a factor of e² in
+#: (1 + r) / (1 - r). Next to 0.9 this is 0.44, and next to 0.99 it is 0.93.
+HIGH, GAP, MIN_ROWS = 0.9, 1.0, 30
 #: A feature with this AUC separates two classes; if others have the second, the classes are that different.
 SEPARATES, NEARLY = 0.999, 0.95
 #: Statistics of which 1 is the largest score.
@@ -165,6 +168,7 @@ def flag_features(run: Run, results: Sequence[ScreeningResult]) -> list[Screenin
             leaks |= dict.fromkeys(_find_separating(result, source, y[:, k]), "separates the two classes")
         if result.parameters["statistic"] in BOUNDED:
             copies = result.selected[np.abs(result.scores[result.selected]) > MAX_CORRELATION]
+            leaks |= dict.fromkeys(_find_far_above(result), "|r| far above all others")
             leaks |= dict.fromkeys(copies.tolist(), "nearly a copy of the response")
         if leaks:
             why = list[str]()
@@ -177,6 +181,18 @@ def flag_features(run: Run, results: Sequence[ScreeningResult]) -> list[Screenin
             result = replace(result, flags=flags, notes=(note, *result.notes))
         flagged.append(result)
     return flagged
+
+
+def _find_far_above(result: ScreeningResult) -> list[int]:
+    """Selected features whose scores are far above those of all others."""
+    n_top, size = min(N_STRONGEST, result.n_features // 2), np.abs(np.nan_to_num(result.scores))
+    few = result.rounds[-1].n_rows < MIN_ROWS or n_top == 0
+    if few or size[result.selected].max(initial=0.0) < HIGH:  # as nearly always
+        return []
+    top = -np.sort(-np.partition(size, -n_top - 1)[-n_top - 1 :])
+    z = np.arctanh(np.minimum(top, MAX_CORRELATION))
+    far = top[:-1][(z[:-1] - z[1:] >= GAP) & (top[:-1] >= HIGH)]
+    return [k for k in result.selected.tolist() if size[k] >= far.min(initial=np.inf)]
 
 
 def _find_separating(result: ScreeningResult, source: Source, y: Array) -> list[int]:
