@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 import zarr
 
-from banditsis.formats.hdf5 import open_hdf5
+from banditsis import open_source
+from banditsis.formats.dataset import open_side
 from banditsis.formats.opened import DEFAULTS, ReadOptions
 from banditsis.formats.opening import open_any
-from banditsis.formats.zarr import ZarrSource, ZarrStore, open_zarr
+from banditsis.formats.zarr import ZarrSource, ZarrStore
 
 _folder = tempfile.TemporaryDirectory()
 atexit.register(_folder.cleanup)
@@ -31,9 +32,25 @@ def open_file(path, columns=(), options=DEFAULTS):
     return SimpleNamespace(source=opened.source(), ids=opened.ids, values=values, labels=labels)
 
 
-def new_path(name):
-    """A path of this name in a folder of its own."""
-    return Path(tempfile.mkdtemp(dir=FOLDER)) / name
+def read_target(path, column=None, **options):
+    """The values, ids, name and note of one column of a file of targets."""
+    side, columns = open_side(path, [column], ReadOptions(**options))
+    (name,) = columns[column]
+    return SimpleNamespace(values=side.values(name), ids=side.ids, column=name, note=side.notes.get(name, ""))
+
+
+def read_all(data, **options):
+    """All cells of a source, or of what can be opened as one."""
+    source = data if hasattr(data, "read") else open_source(data, **options)
+    return source.read(slice(0, source.shape[0]), None)
+
+
+def new_path(name, content=None):
+    """A path of this name in a folder of its own; a file of text or bytes, if these are given."""
+    path = Path(tempfile.mkdtemp(dir=FOLDER)) / name
+    if content is not None:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
 
 
 def table(X, names, **more):
@@ -58,8 +75,9 @@ def write_parquet(X, names):
 def write_parquet_folder(X, names):
     path = new_path("parts")
     path.mkdir()
-    pq.write_table(table(X[:100], names), path / "a.parquet", row_group_size=64)
-    pq.write_table(table(X[100:], names), path / "b.parquet", row_group_size=300)
+    third = len(X) // 3
+    pq.write_table(table(X[:third], names), path / "a.parquet", row_group_size=64)
+    pq.write_table(table(X[third:], names), path / "b.parquet", row_group_size=300)
     return path
 
 
@@ -70,22 +88,18 @@ def write_feather(X, names):
 
 
 def write_csv(X, names, name="data.csv"):
-    path = new_path(name)
     lines = [",".join("" if np.isnan(v) else repr(float(v)) for v in row) for row in X]
-    path.write_text("\n".join([*([",".join(names)] if names else []), *lines]) + "\n")
-    return path
+    return new_path(name, "\n".join([*([",".join(names)] if names else []), *lines]) + "\n")
 
 
 def write_zarr(X, names, name="data.zarr", **options):
     path = new_path(name)
-    array = zarr.create_array(str(path), shape=X.shape, dtype=X.dtype, attributes={"names": names}, **options)
-    array[:] = X
+    zarr.create_array(str(path), data=X, attributes={"names": names}, **options)
     return path
 
 
 def zarr_in_memory(X, names):
-    array = zarr.create_array({}, shape=X.shape, dtype=X.dtype, chunks=(64, 5))
-    array[:] = X
+    array = zarr.create_array({}, data=X, chunks=(64, 5))
     return ZarrSource(ZarrStore("memory", None, None), array, names)
 
 
@@ -97,9 +111,9 @@ def write_hdf5(X, names, **options):
     return path
 
 
-def open_large_h5ad(X, names, kind, **options):
-    """Sparse, and not to be held in memory."""
-    return open_hdf5(write_h5ad(X, names, kind, **options), options=ReadOptions(memory_limit=1)).source()
+def open_large(X, names, write, kind, **options):
+    """A sparse AnnData file that is not held in memory."""
+    return open_source(write(X, names, kind, **options), memory_limit=1)
 
 
 def write_h5ad(X, names, kind=None, **options):
@@ -144,11 +158,6 @@ def write_anndata_zarr(X, names, kind=None, **options):
     with h5py.File(write_h5ad(X, names, kind)) as file:
         file.visititems(copy)
     return path
-
-
-def open_large_anndata_zarr(X, names, kind):
-    """Sparse, and not to be held in memory."""
-    return open_zarr(write_anndata_zarr(X, names, kind), options=ReadOptions(memory_limit=1)).source()
 
 
 def churn_table(path, n_rows=20_000):

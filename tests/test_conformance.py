@@ -112,11 +112,11 @@ FILES = {
     "HDF5": _file(files.write_hdf5),
     "chunked HDF5": _file(files.write_hdf5, chunks=(64, 5), compression="gzip", shuffle=True),
     "AnnData": _file(files.write_h5ad, "csr_matrix"),
-    "large AnnData by row": _file(files.open_large_h5ad, "csr_matrix", chunks=(200,)),
-    "large AnnData by column": _file(files.open_large_h5ad, "csc_matrix"),
+    "large AnnData by row": _file(files.open_large, files.write_h5ad, "csr_matrix", chunks=(200,)),
+    "large AnnData by column": _file(files.open_large, files.write_h5ad, "csc_matrix"),
     "AnnData in Zarr": _file(files.write_anndata_zarr),
-    "large AnnData in Zarr by row": _file(files.open_large_anndata_zarr, "csr_matrix"),
-    "large AnnData in Zarr by column": _file(files.open_large_anndata_zarr, "csc_matrix"),
+    "large AnnData in Zarr by row": _file(files.open_large, files.write_anndata_zarr, "csr_matrix"),
+    "large AnnData in Zarr by column": _file(files.open_large, files.write_anndata_zarr, "csc_matrix"),
 }
 SOURCES = FILES | {
     "blocks": Blocks,

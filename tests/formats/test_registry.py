@@ -16,8 +16,7 @@ from banditsis.formats.opened import ReadOptions
 from banditsis.formats.opening import FORMATS, find_format
 from banditsis.sources import memmap as mapped
 from banditsis.sources.memmap import MappedSource
-from files import open_file
-from side_files import read_target
+from files import open_file, read_target
 
 rng = np.random.default_rng(0)
 N, P = 200, 12

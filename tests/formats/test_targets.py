@@ -12,7 +12,7 @@ from pyarrow import feather
 from banditsis import open_data
 from banditsis.formats.dataset import find_place
 from banditsis.index.writer import build_index
-from side_files import read_target
+from files import read_all, read_target
 
 N, P = 6, 3
 X = np.arange(18.0).reshape(N, P) ** 2 % 7
@@ -21,23 +21,40 @@ PAIRS = np.array([f"fam{k // 2}\ts{k}" for k in range(N)])
 
 
 def write(path, text):
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(text.encode()))
-    else:
-        path.write_text(text, encoding="utf-8")
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path
 
 
-def write_data(frame, suffix, folder):
+def write_data(frame, suffix, folder, name="x", index=False):
+    path = folder / f"{name}.{suffix}"
     if suffix == "frame":
         return frame
     if suffix == "zarr":
-        group = zarr.create_group(str(folder / "x.zarr"))
+        group = zarr.create_group(str(path), attributes={"names": list(frame.columns)})
         group.create_array("X", data=frame.to_numpy(float))
-        group.attrs["names"] = list(frame.columns)
-        return folder / "x.zarr"
-    getattr(frame, f"to_{suffix}")(folder / f"x.{suffix}", **({"index": False} if suffix == "csv" else {}))
-    return folder / f"x.{suffix}"
+    elif suffix == "feather":
+        feather.write_feather(pa.Table.from_pandas(frame, preserve_index=index), path)
+    else:
+        getattr(frame, f"to_{suffix}")(path, index=index)
+    return path
+
+
+def write_numbers(path, name="y", values=range(N)):
+    """A file of ids and numbers, in reverse order."""
+    pd.DataFrame({"id": IDS, name: values})[::-1].to_csv(path, index=False)
+    return path
+
+
+def with_ids(ids):
+    return pd.DataFrame(X, index=ids, columns=list("abc"))
+
+
+def check_joined(data, target, names, **options):
+    """The target counts the rows of the data, and the features have these names."""
+    opened = open_data(data, str(target), **options)
+    assert list(opened.features.names) == names
+    np.testing.assert_array_equal(opened.target, range(N))
+    return opened
 
 
 TWO, PAIR = ["s0", "s1"], ["f\ts0", "f\ts1"]
@@ -112,29 +129,23 @@ def test_forms_of_a_target(tmp_path, monkeypatch):
             find_place(target)
 
 
-def with_ids(ids):
-    return pd.DataFrame(X, index=ids, columns=list("abc"))
+JOINED = {
+    "id,y\ns5,50\ns1,10\nother,7\ns3,NA\ns0,0\n": [0, 1, 5],
+    "FID IID y\nfam0 s1 10\nfam2 s5 50\n": [1, 5],
+    "IID y\ns1 10\ns5 50\n": [1, 5],
+}
 
 
-def test_joined_on_ids(tmp_path):
-    file = write(tmp_path / "t.csv", "id,y\ns5,50\ns1,10\nother,7\ns3,NA\ns0,0\n")
-    target = open_data(with_ids(IDS), f"{file}:y")
-    np.testing.assert_array_equal(target.target, [0, 10, 50])
-    np.testing.assert_array_equal(target.features.read(slice(0, 3), None), X[[0, 1, 5]])
-    np.testing.assert_array_equal(target.ids, ["s0", "s1", "s5"])
-    assert target.names == ("y",)
-    assert target.joined[0].endswith(
-        "joined on sample ids: 3 of 6 rows have a value; 1 of its ids are not in the data."
-    )
-
-
-@pytest.mark.parametrize("text", ["FID IID y\nfam0 s1 10\nfam2 s5 50\n", "IID y\ns1 10\ns5 50\n"])
-def test_families_and_individuals(tmp_path, text):
-    file = write(tmp_path / "t.txt", text)
-    for ids in (PAIRS, IDS):
-        target = open_data(with_ids(ids), f"{file}:y")
-        np.testing.assert_array_equal(target.target, [10, 50])
-        np.testing.assert_array_equal(target.features.read(slice(0, 2), None), X[[1, 5]])
+@pytest.mark.parametrize("text", JOINED)
+@pytest.mark.parametrize("ids", [IDS, PAIRS], ids=["ids", "families and individuals"])
+def test_joined_on_ids(text, ids, tmp_path):
+    opened, rows = open_data(with_ids(ids), f"{write(tmp_path / 't.txt', text)}:y"), JOINED[text]
+    np.testing.assert_array_equal(opened.target, 10 * np.array(rows))
+    np.testing.assert_array_equal(read_all(opened.features), X[rows])
+    np.testing.assert_array_equal(opened.ids, ids[rows])
+    assert opened.names == ("y",)
+    told = "joined on sample ids: 3 of 6 rows have a value; 1 of its ids are not in the data."
+    assert len(rows) == 2 or opened.joined[0].endswith(told)
 
 
 def test_by_row_order(tmp_path):
@@ -168,43 +179,34 @@ def test_what_is_refused(name, tmp_path):
         open_data(with_ids(IDS), str(file) if column is None else f"{file}:{column}")
 
 
-def names_and_target(data, target):
-    source, y, *_ = open_data(data, target=str(target))
-    return list(source.names), y
-
-
 @pytest.mark.parametrize("name", ["id", "Sample", "sample_id", "IID"])
 @pytest.mark.parametrize("kind", ["text", "numbers", "leading zeros"])
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "frame"])
-def test_a_column_of_ids_in_the_data(tmp_path, name, kind, suffix):
+def test_columns_of_ids_in_the_data(tmp_path, name, kind, suffix):
     numbers = np.arange(100, 100 + N)
     ids = {"text": IDS, "numbers": numbers, "leading zeros": [f"{k:03}" for k in range(N)]}[kind]
-    frame = pd.DataFrame({"a": X[:, 0], name: ids, "b": X[:, 1]})
-    target = pd.DataFrame({"y": np.arange(N) * 1.0, "id": ids}).iloc[::-1]
-    target.to_csv(tmp_path / "t.csv", index=False)
-    data = write_data(frame, suffix, tmp_path)
-    for wanted in (tmp_path / "t.csv", f"{tmp_path / 't.csv'}:y"):  # the ids are not its first column
-        names, y = names_and_target(data, wanted)
-        assert names == ["a", "b"]
-        np.testing.assert_array_equal(y, range(N))
+    frame = pd.DataFrame({"y": np.arange(N) * 1.0, "id": ids})[::-1]  # the ids are not its first column
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    data = write_data(pd.DataFrame({"a": X[:, 0], name: ids, "b": X[:, 1]}), suffix, tmp_path)
+    for target in (tmp_path / "t.csv", f"{tmp_path / 't.csv'}:y"):
+        check_joined(data, target, ["a", "b"])
 
 
 def test_a_pair_of_ids_in_the_data(tmp_path):
-    write(tmp_path / "x.csv", "FID,IID,a\n1,1,5\n1,2,6\n2,1,7\n")
+    data = write(tmp_path / "x.csv", "FID,IID,a\n1,1,5\n1,2,6\n2,1,7\n")
     write(tmp_path / "t.txt", "FID IID y\n2 1 3\n1 2 2\n1 1 -9.0\n")
-    target = open_data(tmp_path / "x.csv", f"{tmp_path / 't.txt'}:y")
-    np.testing.assert_array_equal(target.target, [2, 3])
-    np.testing.assert_array_equal(target.features.read(slice(0, 2), None), [[6], [7]])
-    assert target.joined[0].endswith(": 2 of 3 rows have a value; -9 counts as missing in it.")
+    opened = open_data(data, f"{tmp_path / 't.txt'}:y")
+    np.testing.assert_array_equal(opened.target, [2, 3])
+    np.testing.assert_array_equal(read_all(opened.features), [[6], [7]])
+    assert opened.joined[0].endswith(": 2 of 3 rows have a value; -9 counts as missing in it.")
 
 
 def test_repeated_ids_are_a_feature_where_the_target_has_no_ids(tmp_path):
-    write(tmp_path / "x.csv", "id,a\n3,1\n3,5\n1,4\n")
-    write(tmp_path / "t.txt", "1\n2\n3\n")
-    assert names_and_target(tmp_path / "x.csv", tmp_path / "t.txt")[0] == ["id", "a"]
-    assert names_and_target(tmp_path / "x.csv", "a")[0] == ["id"]
+    data = write(tmp_path / "x.csv", "id,a\n3,1\n3,5\n1,4\n")
+    assert open_data(data, write(tmp_path / "t.txt", "1\n2\n3\n")).features.names == ["id", "a"]
+    assert open_data(data, "a").features.names == ["id"]
     with pytest.raises(ValueError, match="sample id '3' occurs 2 times in the data"):
-        open_data(tmp_path / "x.csv", write(tmp_path / "t.csv", "id,y\n1,1\n2,2\n3,3\n"))
+        open_data(data, write(tmp_path / "t.csv", "id,y\n1,1\n2,2\n3,3\n"))
 
 
 INDEXES = {
@@ -220,27 +222,20 @@ INDEXES = {
 def test_the_index_of_pandas(tmp_path, suffix, kind):
     """All its levels are ids, of files as of frames."""
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]}, index=INDEXES[kind])
-    target = pd.DataFrame({"y": np.arange(N) * 1.0}, index=INDEXES[kind]).iloc[::-1]
-    for name, table in (("x", frame), ("t", target)):
-        if suffix == "parquet":
-            table.to_parquet(tmp_path / f"{name}.parquet")
-        else:
-            feather.write_feather(pa.Table.from_pandas(table), tmp_path / f"{name}.feather")
-    file = tmp_path / f"t.{suffix}"
-    for data in (frame, tmp_path / f"x.{suffix}"):
+    target = pd.DataFrame({"y": np.arange(N) * 1.0}, index=INDEXES[kind])[::-1]
+    file = write_data(target, suffix, tmp_path, "t", index=None)
+    for data in (frame, write_data(frame, suffix, tmp_path, index=None)):
         for wanted in (file, f"{file}:y"):
-            names, y = names_and_target(data, wanted)
-            assert names == ["a", "b"]
-            np.testing.assert_array_equal(y, range(N))
+            check_joined(data, wanted, ["a", "b"])
 
 
 def test_ids_on_one_side_alone(tmp_path):
-    file = write(tmp_path / "t.csv", "id,y\n" + "".join(f"s{k},{k}\n" for k in range(N)))
+    file = write_numbers(tmp_path / "t.csv")
     with pytest.warns(UserWarning, match=r"t\.csv has sample ids, and the data have none: .*order alone"):
         open_data(X, target=f"{file}:y")
     np.save(tmp_path / "y.npy", np.arange(N))
     with pytest.warns(UserWarning, match=r"the data have sample ids, and .*y\.npy has none") as caught:
-        open_data(pd.DataFrame(X, index=IDS), target=str(tmp_path / "y.npy"))
+        open_data(with_ids(IDS), target=str(tmp_path / "y.npy"))
     assert caught[0].filename == __file__
 
 
@@ -259,27 +254,25 @@ def test_minus_nine_as_a_number(tmp_path, file):
 def test_a_column_goes_before_a_file_of_the_same_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "x.csv", "a,price,y.csv\n1,2,3\n4,5,6\n7,8,1\n")
-    for name in ("price", "y.csv", "2"):
+    for name in ("price", "y.csv", "2", "nothing"):
         write(tmp_path / name, "q\n0\n0\n0\n")
     for target, expected in (("price", [2, 5, 8]), ("y.csv", [3, 6, 1]), ("2", [2, 5, 8])):
         np.testing.assert_array_equal(open_data("x.csv", target=target)[1], expected)
     assert open_data("x.csv", "2").joined[0] == "the column 'price' of the data, its column 2."
-    write(tmp_path / "nothing", "q\n0\n")
     with pytest.raises(ValueError, match="nothing has an unknown extension"):
         open_data("x.csv", target="nothing")
 
 
 def test_counts_of_rows_are_not_joined_off_by_one(tmp_path):
     frame = pd.DataFrame({"id": np.arange(1, N + 1), "a": X[:, 0]})
-    frame.to_csv(tmp_path / "x.csv", index=False)
-    frame[["a"]].to_csv(tmp_path / "counted.csv")
-    target = pd.DataFrame({"y": np.arange(N) * 1.0})
-    target.to_csv(tmp_path / "t.csv")  # with a nameless index that counts from 0
+    data, counted = (write_data(frame, "csv", tmp_path), tmp_path / "counted.csv")
+    frame[["a"]].to_csv(counted)  # with a nameless index that counts from 0
+    frame[["a"]].to_csv(tmp_path / "t.csv")
+    frame.to_csv(tmp_path / "u.csv", index=False)
     with pytest.raises(ValueError, match=r"count rows from 1 in the data and from 0 in .*t\.csv"):
-        open_data(tmp_path / "x.csv", tmp_path / "t.csv")
-    target.assign(id=np.arange(1, N + 1)).to_csv(tmp_path / "u.csv", index=False)
+        open_data(data, tmp_path / "t.csv")
     with pytest.raises(ValueError, match=r"count rows from 0 in the data and from 1 in .*u\.csv"):
-        open_data(tmp_path / "counted.csv", target=f"{tmp_path / 'u.csv'}:y")
+        open_data(counted, f"{tmp_path / 'u.csv'}:a")
 
 
 KEYS = {
@@ -298,68 +291,51 @@ def test_a_column_of_both_is_the_id_if_it_is_named(tmp_path, kind, suffix):
     keys = list(KEYS[kind])
     data = write_data(pd.DataFrame({"a": X[:, 0], "customer_id": keys, "b": X[:, 1]}), suffix, tmp_path)
     values = pd.DataFrame({"Customer_ID": keys, "group": 1, "y": np.arange(N) * 1.0}).iloc[[5, 2, 0, 4, 3, 1]]
-    files = [tmp_path / "t.csv", tmp_path / "t.parquet"]
-    values.to_csv(files[0], index=False)
-    values.reset_index(drop=True).to_parquet(files[1])
-    for file in files:
-        joined = open_data(data, f"{file}:y", id_column="customer_id")
-        assert [joined.features.name(j) for j in range(2)] == ["a", "b"]
-        np.testing.assert_array_equal(joined.target, range(N))
-        assert joined.joined[0] == f"{file} was joined on sample ids."
-        with pytest.warns(
-            UserWarning, match=r"have a column 'customer_id': .*order alone.* id_column='customer"
-        ):
-            by_order = open_data(data, f"{file}:y")
-        np.testing.assert_array_equal(by_order.target, values["y"])
+    for file in (write_data(values, ending, tmp_path, "t") for ending in ("csv", "parquet")):
+        opened = check_joined(data, f"{file}:y", ["a", "b"], id_column="customer_id")
+        assert opened.joined[0] == f"{file} was joined on sample ids."
+        told = r"have a column 'customer_id': .*order alone.* id_column='customer"
+        with pytest.warns(UserWarning, match=told):
+            np.testing.assert_array_equal(open_data(data, f"{file}:y").target, values["y"])
 
 
 def test_keys_beside_default_indices(tmp_path):
     """Row numbers that pandas writes are not ids: rows are in their order, with a warning about the key."""
     frame = pd.DataFrame({"patient": KEYS["text"], "a": X[:, 0]})
-    frame.to_csv(tmp_path / "x.csv")
-    pd.DataFrame({"patient": KEYS["text"], "y": range(N)})[::-1].reset_index(drop=True).to_csv(
-        tmp_path / "t.csv"
-    )
+    target = pd.DataFrame({"patient": KEYS["text"], "y": range(N)})[::-1].reset_index(drop=True)
+    file = f"{write_data(target, 'csv', tmp_path, 't', index=True)}:y"
     with pytest.warns(UserWarning, match="have a column 'patient': rows were joined by their order alone"):
-        open_data(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y")
-    frame.set_index("patient").to_parquet(tmp_path / "x.parquet")
-    for data in (tmp_path / "x.parquet", frame.set_index("patient")):
-        names, y = names_and_target(data, f"{tmp_path / 't.csv'}:y")
-        assert names == ["a"]
-        np.testing.assert_array_equal(y, range(N))
+        open_data(write_data(frame, "csv", tmp_path, index=True), file)
+    frame = frame.set_index("patient")
+    for data in (frame, write_data(frame, "parquet", tmp_path, index=True)):
+        check_joined(data, file, ["a"])
 
 
 def test_usual_ids_of_both_precede_other_columns(tmp_path):
     frame = pd.DataFrame({"age": [3, 1, 2, 9, 8, 7], "a": X[:, 0]}, index=pd.Index(IDS, name="who"))
     target = pd.DataFrame({"id": IDS, "age": [7, 8, 9, 1, 2, 3], "y": range(N)})[::-1]
-    target.to_csv(tmp_path / "t.csv", index=False)
-    frame.to_parquet(tmp_path / "x.parquet")
-    for data in (frame, tmp_path / "x.parquet"):
-        names, y = names_and_target(data, f"{tmp_path / 't.csv'}:y")
-        assert names == ["age", "a"]
-        np.testing.assert_array_equal(y, range(N))
+    file = write_data(target, "csv", tmp_path, "t")
+    for data in (frame, write_data(frame, "parquet", tmp_path, index=True)):
+        check_joined(data, f"{file}:y", ["age", "a"])
 
 
 def test_shared_measurements_are_not_keys(tmp_path):
     frame = pd.DataFrame({"a": X[:, 0] + 0.25 * np.arange(N), "group": [1, 1, 1, 2, 2, 2], "b": X[:, 1]})
-    frame.to_csv(tmp_path / "x.csv", index=False)
-    frame[["a", "group"]].assign(y=range(N)).to_csv(tmp_path / "t.csv", index=False)
-    target = open_data(tmp_path / "x.csv", f"{tmp_path / 't.csv'}:y")
-    assert list(target.features.names) == ["a", "group", "b"]
-    assert "row order" in target.joined[0]
+    file = write_data(frame[["a", "group"]].assign(y=range(N)), "csv", tmp_path, "t")
+    opened = check_joined(write_data(frame, "csv", tmp_path), f"{file}:y", ["a", "group", "b"])
+    assert "row order" in opened.joined[0]
 
 
 def test_keys_with_many_digits(tmp_path):
     keys = [9_007_199_254_740_993 + k for k in range(3)]
     frame = pd.DataFrame({"customer": keys, "a": [1.0, 2, 4]})
-    pd.DataFrame({"customer": keys, "y": [1.0, 2, 4]})[::-1].to_csv(tmp_path / "t.csv", index=False)
-    target = f"{tmp_path / 't.csv'}:y"
+    file = write_data(frame.rename(columns={"a": "y"})[::-1], "csv", tmp_path, "t")
+    data, options = (write_data(frame, "zarr", tmp_path), {"target": f"{file}:y", "id_column": "customer"})
     for suffix in ("csv", "parquet", "frame"):
-        np.testing.assert_array_equal(
-            open_data(write_data(frame, suffix, tmp_path), target=target, id_column="customer")[1], [1, 2, 4]
-        )
+        opened = open_data(write_data(frame, suffix, tmp_path), **options)
+        np.testing.assert_array_equal(opened.target, [1, 2, 4])
     with pytest.raises(ValueError, match=r"sample ids such as 900719925474099\d have too many digits"):
-        open_data(write_data(frame, "zarr", tmp_path), target=target, id_column="customer")
+        open_data(data, **options)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "feather"])
@@ -387,7 +363,7 @@ def test_a_dataset_has_covariates_weights_and_ids(tmp_path):
     file = write_samples(tmp_path)
     data = open_data(with_ids(IDS), f"{file}:y", covariates=f"{file}:age, sex", sample_weight=f"{file}:w")
     np.testing.assert_array_equal(data.target, [1, 2, 3, 4, 5])
-    np.testing.assert_array_equal(data.features.read(slice(0, 5), None), X[1:])
+    np.testing.assert_array_equal(read_all(data.features), X[1:])
     np.testing.assert_array_equal(data.covariates["age"], [10, 20, np.nan, 40, 50])
     assert data.covariates["sex"].tolist() == ["m", "f", "m", "f", None]
     np.testing.assert_array_equal(data.sample_weight, np.ones(5))
@@ -408,9 +384,9 @@ def test_a_file_alone_is_all_its_covariates(tmp_path):
     pd.read_csv(file, sep="\t").to_parquet(tmp_path / "samples.parquet")
     data = open_data(with_ids(IDS), covariates=tmp_path / "samples.parquet")
     assert list(data.covariates) == ["y", "age", "sex", "w"]
-    write(tmp_path / "only.csv", "id,y\n" + "".join(f"s{k},{k}\n" for k in range(N)))
+    only = write_numbers(tmp_path / "only.csv")
     with pytest.raises(ValueError, match=r"only\.csv has no covariates"):
-        open_data(with_ids(IDS), f"{tmp_path}/only.csv:y", covariates=tmp_path / "only.csv")
+        open_data(with_ids(IDS), f"{only}:y", covariates=only)
 
 
 @pytest.mark.parametrize("name", ["x.eigenvec", "x.cov", "x.qcovar"])
@@ -426,11 +402,9 @@ def test_covariates_of_plink_without_a_header(name, tmp_path):
 
 def test_covariates_of_several_files(tmp_path):
     """Names that occur twice keep their files; columns of the data and of arrays are covariates too."""
-    for k in (1, 2):
-        write(tmp_path / f"z{k}.csv", "id,age\n" + "".join(f"s{i},{k * i}\n" for i in range(N)))
+    first, second = (write_numbers(tmp_path / f"z{k}.csv", "age", k * np.arange(N)) for k in (1, 2))
     np.save(tmp_path / "pcs.npy", X[:, :2])
     np.save(tmp_path / "one.npy", X[:, 0])
-    first, second = tmp_path / "z1.csv", tmp_path / "z2.csv"
     data = open_data(with_ids(IDS), "a", covariates=["b", first, f"{second}:age"])
     assert list(data.covariates) == ["b", f"{first}:age", f"{second}:age"]
     np.testing.assert_array_equal(data.covariates[f"{second}:age"], 2 * np.arange(N))

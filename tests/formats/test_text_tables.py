@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from banditsis import open_data, open_source
-from side_files import read_target
+from files import read_target
 
 
 def zstd(data):

@@ -219,7 +219,7 @@ def test_what_is_not_supported_raises(settings, message):
 def test_sparse_files_that_do_not_fit_in_memory(kind):
     rng = np.random.default_rng(7)
     X, y = features(300, rng), rng.integers(0, 3, 300)
-    source = files.open_large_h5ad(X, [f"x{j}" for j in range(7)], kind)
+    source = files.open_large(X, [f"x{j}" for j in range(7)], files.write_h5ad, kind)
     plan, options = Plan(300, 7, ((100, 5), (200, 3))), {"row_order": "random", "random_state": 0}
     found, expected = (screen(x, y, plan, statistic="wilcoxon", **options) for x in (source, X))
     for one, other in zip(found, expected, strict=True):
