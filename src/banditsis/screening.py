@@ -21,10 +21,8 @@ from banditsis.formats.opening import open_features
 from banditsis.index.rounds import bit_rounds
 from banditsis.plans import BY_BITS, Plan, check_exclusive, make_plan
 from banditsis.results import Interrupted, ScreeningResult, ScreeningResults, attach_partial, keep_significant
-from banditsis.sources.views import take_original_rows
-from banditsis.statistics import StatisticLike, find_statistic
-from banditsis.statistics.base import unsupported
-from banditsis.statistics.covariates import encode_covariates
+from banditsis.sources import take_original_rows
+from banditsis.statistics import StatisticLike, encode_covariates, find_statistic, unsupported
 
 
 def screen(

@@ -17,8 +17,8 @@ from banditsis.engine.sampling import Strata
 from banditsis.engine.state import SumState
 from banditsis.plans import Plan, strongest
 from banditsis.results import Round, ScreeningResult, strength
-from banditsis.sources.base import Source
-from banditsis.statistics.linear import LinearStatistic, rescale
+from banditsis.sources import Source
+from banditsis.statistics import LinearStatistic, rescale
 
 
 class Batches:

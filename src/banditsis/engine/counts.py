@@ -15,12 +15,8 @@ from banditsis.core.parallel import Workers, map_in_threads
 from banditsis.engine.sampling import Strata
 from banditsis.engine.state import Positions, Scored, State
 from banditsis.results import ScreeningResult
-from banditsis.sources.base import Source
-from banditsis.sources.blocks import cut
-from banditsis.sources.products import flatten
-from banditsis.statistics.base import is_mostly_missing
-from banditsis.statistics.binned import weights_of_evidence
-from banditsis.statistics.null_distributions import KnownPvalues
+from banditsis.sources import Source, cut, flatten
+from banditsis.statistics import KnownPvalues, is_mostly_missing, weights_of_evidence
 
 #: Rows from which bins are found, and how many of them are next to each other.
 PILOT_ROWS, PILOT_RUN = 4096, 64

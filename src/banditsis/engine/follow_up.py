@@ -13,11 +13,16 @@ from banditsis.core.parallel import map_in_threads
 from banditsis.core.progress import clock
 from banditsis.engine.runs import Run
 from banditsis.results import LEAKAGE, ScreeningResult, selection_mask, strength_of
-from banditsis.sources.base import Source
-from banditsis.statistics.base import MIN_PRESENT, Statistic
-from banditsis.statistics.linear import normal_responses
-from banditsis.statistics.null_distributions import CorrectedNull, NormalNull, NullDistribution
-from banditsis.statistics.saddlepoint import TailTest
+from banditsis.sources import Source
+from banditsis.statistics import (
+    MIN_PRESENT,
+    CorrectedNull,
+    NormalNull,
+    NullDistribution,
+    Statistic,
+    TailTest,
+    normal_responses,
+)
 
 #: Every feature that a selection at this false discovery rate or a lower one can return is checked,
 MAX_FDR = 0.1

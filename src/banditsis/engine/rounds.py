@@ -25,9 +25,8 @@ from banditsis.engine.sampling import Strata, join_rows
 from banditsis.engine.state import Positions, Scored, SumState
 from banditsis.plans import EvidenceRule, KeepRule, Step, is_undecided
 from banditsis.results import Round, ScreeningResult, strength
-from banditsis.sources.base import Source
-from banditsis.statistics import BinnedStatistic, LinearStatistic
-from banditsis.statistics.base import Effects, is_mostly_missing
+from banditsis.sources import Source
+from banditsis.statistics import BinnedStatistic, Effects, LinearStatistic, is_mostly_missing
 
 #: Scores that are worth another thread.
 SCORES_OF_THREAD = 1 << 15

@@ -16,10 +16,8 @@ from banditsis.core.validation import MIN_ROWS, find_missing
 from banditsis.engine.sampling import PlanLike, Strata, choose_design
 from banditsis.plans import BY_BITS, Plan, SamplingDesign, change_rows
 from banditsis.results import About, Evidence, Round, ScreeningResult, find_versions
-from banditsis.sources.base import Source
-from banditsis.sources.views import take_original_rows
-from banditsis.statistics.base import Statistic, show
-from banditsis.statistics.covariates import find_basis
+from banditsis.sources import Source, take_original_rows
+from banditsis.statistics import Statistic, find_basis, show
 
 #: Why there is no detection floor or interval.
 NO_SAMPLE = "the rows read are not a simple random sample; use random row order, or read every row"

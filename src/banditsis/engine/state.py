@@ -15,10 +15,8 @@ from banditsis.engine.evidence import rows_of_response
 from banditsis.engine.exchangeability import GroupSums
 from banditsis.engine.sampling import Strata, join_rows
 from banditsis.plans import ORDINARY_KURTOSIS
-from banditsis.sources.base import Calibration, Source, SumContext
-from banditsis.statistics.base import Effects, find_effects, is_mostly_missing
-from banditsis.statistics.moments import Gram
-from banditsis.statistics.null_distributions import NullDistribution
+from banditsis.sources import Calibration, Source, SumContext
+from banditsis.statistics import Effects, Gram, NullDistribution, find_effects, is_mostly_missing
 
 #: So many fit in the cache.
 SUMS_AT_ONCE = 1 << 15

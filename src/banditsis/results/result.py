@@ -26,8 +26,7 @@ from banditsis.results.evidence import (
     transform,
 )
 from banditsis.results.features import Features, Output, describe_features, list_features
-from banditsis.statistics.base import Effects
-from banditsis.statistics.null_distributions import reject_nulls
+from banditsis.statistics import Effects, reject_nulls
 
 #: Probability that a feature without association is called clearly associated.
 ERROR_RATE = 0.05

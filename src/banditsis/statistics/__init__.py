@@ -5,12 +5,37 @@ from __future__ import annotations
 from typing import TypeAlias, cast
 
 from banditsis.core.validation import check_choice
-from banditsis.statistics.base import SampleStatistic, Statistic
-from banditsis.statistics.binned import BinnedStatistic, Chi2, InformationValue, MutualInformation
+from banditsis.statistics.base import (
+    MIN_PRESENT,
+    Effects,
+    SampleStatistic,
+    Statistic,
+    find_effects,
+    is_mostly_missing,
+    show,
+    unsupported,
+)
+from banditsis.statistics.binned import (
+    BinnedStatistic,
+    Chi2,
+    InformationValue,
+    MutualInformation,
+    weights_of_evidence,
+)
+from banditsis.statistics.covariates import encode_covariates, find_basis
 from banditsis.statistics.cox import Cox
 from banditsis.statistics.dependence import Chatterjee, Distance, Kendall, Spearman
 from banditsis.statistics.families import Anova, Logistic, Pearson, Poisson
-from banditsis.statistics.linear import LinearStatistic
+from banditsis.statistics.linear import LinearStatistic, normal_responses, rescale
+from banditsis.statistics.moments import Gram
+from banditsis.statistics.null_distributions import (
+    CorrectedNull,
+    KnownPvalues,
+    NormalNull,
+    NullDistribution,
+    reject_nulls,
+)
+from banditsis.statistics.saddlepoint import TailTest
 from banditsis.statistics.wilcoxon import Wilcoxon
 
 Kind: TypeAlias = "type[LinearStatistic] | type[SampleStatistic] | type[BinnedStatistic]"
@@ -46,6 +71,18 @@ __all__ = [
     "Wilcoxon",
     "find_statistic",
 ]
+# What the engine and results need besides.
+__all__ += [
+    "MIN_PRESENT",
+    "CorrectedNull",
+    "Effects",
+    "Gram",
+    "KnownPvalues",
+    "NormalNull",
+    "NullDistribution",
+]
+__all__ += ["TailTest", "encode_covariates", "find_basis", "find_effects", "is_mostly_missing"]
+__all__ += ["normal_responses", "reject_nulls", "rescale", "show", "unsupported", "weights_of_evidence"]
 
 
 def find_statistic(statistic: StatisticLike, n_classes: int = 0) -> type[LinearStatistic] | WithSettings:
