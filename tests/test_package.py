@@ -232,18 +232,18 @@ def test_version_is_that_of_the_distribution():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1471,
+    "(top)": 1469,
     "cli": 1149,
     "core": 1077,
-    "engine": 2341,
+    "engine": 2337,
     "formats": 2731,
     "index": 1112,
-    "kernels": 2124,
+    "kernels": 2134,
     "plans": 1509,
-    "results": 1128,
+    "results": 1127,
     "show": 803,
-    "sources": 2569,
-    "statistics": 3233,
+    "sources": 2576,
+    "statistics": 3270,
 }
 
 
@@ -264,16 +264,12 @@ def test_packages_keep_to_their_budget_of_lines():
 LARGE = {
     "__init__.py": 12,
     "engine/batches.py": 12,
-    "engine/counts.py": 11,
-    "engine/follow_up.py": 11,
-    "engine/rounds.py": 19,
-    "engine/runs.py": 10,
-    "engine/state.py": 10,
+    "engine/rounds.py": 18,
     "formats/opening.py": 10,
-    "kernels/ranks.py rank_sums": 63,
-    "results/result.py": 9,
-    "screening.py": 16,
+    "kernels/ranks.py rank_sums": 51,
+    "screening.py": 14,
     "sources/dask.py": 9,
+    "statistics/__init__.py": 12,
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from banditsis.core.arrays import Array
 from banditsis.kernels.bits import count_ones
-from banditsis.kernels.compile import Arrays, elementwise
+from banditsis.kernels.compile import Arrays, elementwise, inlined_elementwise
 from banditsis.kernels.sorting import Scratch, argsort, end_of_ties
 
 #: Inversions are counted 2 to the power of this at a time, with one bit for each.
@@ -182,6 +182,28 @@ def cube(size: float) -> float:
     return size * size * size - size
 
 
+@inlined_elementwise
+def collect(
+    cells: Arrays, k: int, codes: Array, weights: Array | None, kept: Arrays, sums: Array, nonzero: Array
+) -> int:
+    """Keep the cells of column k that are not 0 with their classes and weights; add them up by class."""
+    (starts, stops, rows, values), (x, group, w) = cells, kept
+    n = 0
+    for t in range(starts[k], stops[k]):
+        value = np.float64(values[t])
+        if value != 0.0:
+            row = np.int64(rows[t]) if rows.size else t - starts[k]
+            code, weight = codes[row], 1.0
+            if weights is not None:
+                weight = weights[row]
+                w[n] = weight
+            x[n], group[n] = value, code
+            sums[code] += weight * value
+            nonzero[code] += weight
+            n += 1
+    return n
+
+
 @elementwise
 def rank_sums(
     cells: Arrays,
@@ -202,24 +224,12 @@ def rank_sums(
     stops, the row of each cell (empty if all cells are given), and the cells. ``sizes`` are those of the
     classes. The zeros of a column are one run of equal values, which is never sorted.
     """
-    (starts, stops, rows, values), (x, group, w, inside) = cells, memory
+    x, group, w, inside = memory
     order, keys, packed, spare, counts = scratch
     by_reference, compared = reference >= 0, sizes.sum() if reference < 0 else sizes[reference]
     for k in range(out.shape[0]):
         ranks, ties, longest, sums, nonzero = out[k, 0], out[k, 1], out[k, 2], out[k, 3], out[k, 4]
-        n = 0
-        for t in range(starts[k], stops[k]):
-            value = np.float64(values[t])
-            if value != 0.0:
-                row = np.int64(rows[t]) if rows.size else t - starts[k]
-                code, weight = codes[row], 1.0
-                if weights is not None:
-                    weight = weights[row]
-                    w[n] = weight
-                x[n], group[n] = value, code
-                sums[code] += weight * value
-                nonzero[code] += weight
-                n += 1
+        n = collect(cells, k, codes, weights, (x, group, w), sums, nonzero)
         if n:
             argsort(x[:n], (order[:n], keys[:n], packed[:n], spare[:n], counts))
         below, start, zeros_left = -0.5 * compared, 0, True
