@@ -1,7 +1,5 @@
 """A small Table 1, run once for all tests that need it."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 

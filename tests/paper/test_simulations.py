@@ -1,7 +1,5 @@
 """The plans and measures of Table 1 and Figure 2."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from paper.figure2 import matching_subsample
@@ -29,12 +27,10 @@ def test_minimum_size_is_the_model_size_before_the_first_loss():
     result = screen(X, y, Plan.paper(400, 40, 2, alpha=1.0), random_state=0)
     earlier, lost = (np.flatnonzero(result.last_round == k) for k in (0, 1))
     assert result.rounds[1].n_features == 21
-    assert minimum_size(result, lost[:1]) == 21
-    assert not selects_all(result, lost[:1])
-    assert minimum_size(result, np.array([lost[0], result.selected[0]])) == 21
-    assert minimum_size(result, np.array([lost[0], earlier[0]])) == 40
-    assert minimum_size(result, result.selected[:1]) == 2  # nothing is lost
-    assert selects_all(result, result.selected)
+    best = result.selected
+    for active, size in (([lost[0]], 21), ([lost[0], best[0]], 21), ([lost[0], earlier[0]], 40), (best, 2)):
+        assert minimum_size(result, np.array(active)) == size
+        assert selects_all(result, np.array(active)) == (size == 2)  # nothing is lost
 
 
 @pytest.mark.parametrize("variant", ["printed", "published"])
