@@ -266,7 +266,6 @@ LARGE = {
     "engine/batches.py": 12,
     "engine/rounds.py": 18,
     "formats/opening.py": 10,
-    "kernels/ranks.py rank_sums": 51,
     "screening.py": 14,
     "sources/dask.py": 9,
     "statistics/__init__.py": 12,

@@ -232,8 +232,7 @@ def rank_sums(
         n = collect(cells, k, codes, weights, (x, group, w), sums, nonzero)
         if n:
             argsort(x[:n], (order[:n], keys[:n], packed[:n], spare[:n], counts))
-        below, start, zeros_left = -0.5 * compared, 0, True
-        shared_ties, shared_longest = 0.0, 1.0  # of all classes
+        below, start, zeros_left, shared_ties, shared_longest = -0.5 * compared, 0, True, 0.0, 1.0
         while start < n or zeros_left:
             is_zero = zeros_left and (start == n or x[order[start]] > 0.0)
             stop = start if is_zero else end_of_ties(x, order[:n], start)
