@@ -12,6 +12,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 import zarr
+from bed_reader import to_bed
 
 from banditsis import open_source
 from banditsis.formats.dataset import open_side
@@ -90,6 +91,13 @@ def write_feather(X, names):
 def write_csv(X, names, name="data.csv"):
     lines = [",".join("" if np.isnan(v) else repr(float(v)) for v in row) for row in X]
     return new_path(name, "\n".join([*([",".join(names)] if names else []), *lines]) + "\n")
+
+
+def write_bed(X, names):
+    """Genotypes made of the cells; PLINK names them itself."""
+    path = new_path("data.bed")
+    to_bed(path, np.round(np.abs(X)) % 3)
+    return path
 
 
 def write_zarr(X, names, name="data.zarr", **options):

@@ -29,30 +29,18 @@ NAMES = ["rs0", "rs1", "rs2"]
 def write_bed():
     """By hand, after PLINK's specification: two bits a sample, 00 for two copies of the first allele."""
     path = files.new_path("data.bed")
-    codes = np.array([0b11, 0b10, 0b00])[COUNTS.astype(int)]  # of 0, 1 and 2 copies
     four = np.zeros((2, 4, 3), int)
-    four.reshape(8, 3)[:6] = codes
+    four.reshape(8, 3)[:6] = np.array([0b11, 0b10, 0b00])[COUNTS.astype(int)]  # of 0, 1 and 2 copies
     cells = (four << np.array([0, 2, 4, 6])[:, None]).sum(axis=1).astype("u1").T
     path.write_bytes(b"\x6c\x1b\x01" + cells.tobytes())
     rows = zip(NAMES, *EXPECTED.values(), strict=True)
-    variants = (f"{place[0]}\t{name}\t0\t" + "\t".join(map(str, place[1:])) for name, *place in rows)
-    path.with_suffix(".bim").write_text("\n".join([*variants, ""]))
-    samples = (f"F{i}\tI{i}\t0\t0\t0\t{y}" for i, y in enumerate(Y))
-    path.with_suffix(".fam").write_text("\n".join([*samples, ""]))
+    path.with_suffix(".bim").write_text("".join(f"{c}\t{n}\t0\t{k}\t{a}\t{b}\n" for n, c, k, a, b in rows))
+    path.with_suffix(".fam").write_text("".join(f"F{i}\tI{i}\t0\t0\t0\t{y}\n" for i, y in enumerate(Y)))
     return path
 
 
 def write_store():
     return build_index(write_bed(), files.new_path("data.index"), random_state=0)
-
-
-any_file = pytest.mark.parametrize("write", [write_bed, write_store])
-
-
-@any_file
-def test_annotations_of_a_source(write):
-    source = open_source(write())
-    assert {name: values.tolist() for name, values in source.annotations.items()} == EXPECTED
 
 
 def test_further_phenotypes_of_a_fam_file():
@@ -73,16 +61,16 @@ def test_slope_is_per_copy_of_the_counted_allele():
     np.testing.assert_allclose(frame.loc["rs2", "beta"], np.polyfit(COUNTS[:, 2], Y, 1)[0])
 
 
-@any_file
-@pytest.mark.parametrize("all_features", [False, True])
-def test_frame(write, all_features):
+@pytest.mark.parametrize("write", [write_bed, write_store])
+def test_annotations_of_sources_and_frames(write):
     source = open_source(write())
+    assert {name: values.tolist() for name, values in source.annotations.items()} == EXPECTED
     y = source.read(slice(0, 6), np.array([2]))[:, 0] + np.arange(6) / 10
     result = screen(source, y, Plan.exact(6, 3, 2))
-    frame = result.to_frame(all_features=all_features)
-    assert len(frame) == (3 if all_features else 2)
-    expected = pd.DataFrame(EXPECTED).iloc[frame["index"]].reset_index(drop=True)
-    assert frame[list(EXPECTED)].to_dict("list") == expected.to_dict("list")
+    for n, frame in ((2, result.to_frame()), (3, result.to_frame(all_features=True))):
+        assert len(frame) == n
+        expected = pd.DataFrame(EXPECTED).iloc[frame["index"]]
+        assert frame[list(EXPECTED)].to_dict("list") == expected.to_dict("list")
 
 
 def test_columns_that_are_left_out():
@@ -100,13 +88,17 @@ def test_results_are_pickled_without_the_file():
     assert "chromosome" not in plain.to_json()
 
 
+def run(*arguments):
+    """What a command prints."""
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_command_line(tmp_path, ending):
     output = tmp_path / f"out.{ending}"
-    arguments = ["screen", write_bed(), "--target", "phenotype", "--keep", 2, "--exact"]
-    arguments += ["--output", output]
-    run = CliRunner().invoke(app, list(map(str, arguments)))
-    assert run.exit_code == 0, run.output
+    run("screen", write_bed(), "--target", "phenotype", "--keep", 2, "--exact", "--output", output)
     table = pd.read_csv(output, dtype=str) if ending == "csv" else pd.read_parquet(output)
     for row in table.to_dict("records"):
         j = int(row["index"])
@@ -125,17 +117,14 @@ def test_entries_are_those_of_split(tmp_path, between, last):
 
 def test_a_prefix_stands_for_the_files(tmp_path):
     path = write_bed()
-    prefix = path.with_suffix("")
+    prefix, options = path.with_suffix(""), ("--exact", "--keep", "2", "--json")
     assert list(open_source(prefix).names) == NAMES
-    command = ["--target", "phenotype", "--exact", "--keep", "2", "--json"]
-    by_prefix, by_name = (
-        CliRunner().invoke(app, ["screen", str(data), *command]).stdout for data in (prefix, path)
-    )
-    assert json.loads(by_prefix)["features"] == json.loads(by_name)["features"]
-    assert json.loads(by_prefix)["parameters"]["missing"] == "pairwise"
-    assert "3 features" in CliRunner().invoke(app, ["info", str(prefix)]).stdout
+    assert "3 features" in run("info", prefix)
     store = build_index(prefix, tmp_path / "x.index", target="phenotype")
-    record = json.loads(CliRunner().invoke(app, ["screen", str(store), *command[2:]]).stdout)
-    assert record["parameters"]["missing"] == "pairwise"
+    phenotype = ("--target", "phenotype", *options)
+    by_prefix, by_name = (json.loads(run("screen", data, *phenotype)) for data in (prefix, path))
+    assert by_prefix["features"] == by_name["features"]
+    for record in (by_prefix, json.loads(run("screen", store, *options))):
+        assert record["parameters"]["missing"] == "pairwise"
     with pytest.raises(FileNotFoundError, match="does not exist"):
         open_source(tmp_path / "gone")

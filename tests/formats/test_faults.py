@@ -20,7 +20,6 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 import zarr
-from bed_reader import to_bed
 from scipy import sparse
 from scipy.io import mmwrite
 from sklearn.datasets import dump_svmlight_file
@@ -41,23 +40,13 @@ def open_and_screen(path, **options):
 def message_of(path, **options):
     """The message of the error from opening and screening a file; the folder must not change."""
     before = sorted(path.parent.rglob("*"))
-    with pytest.raises((ValueError, TypeError, FileNotFoundError)) as caught:
+    with pytest.raises((ValueError, TypeError, FileNotFoundError, ImportError)) as caught:
         open_and_screen(path, **options)
     message = str(caught.value)
     assert sorted(path.parent.rglob("*")) == before
     assert "\n" not in message
     assert len(message) < 400
     return message
-
-
-def as_counts(X):
-    return np.round(np.abs(X)) % 3
-
-
-def write_bed(X, names):
-    path = files.new_path("data.bed")
-    to_bed(path, as_counts(X))
-    return path
 
 
 def write_with(save, name):
@@ -69,21 +58,22 @@ def write_with(save, name):
     return write
 
 
-def gzipped(write, name):
+def gzipped(write):
     def write_gzipped(X, names):
-        path = files.new_path(name)
-        path.write_bytes(gzip.compress(write(X, names).read_bytes()))
-        return path
+        plain = write(X, names)
+        return files.new_path(f"{plain.name}.gz", gzip.compress(plain.read_bytes()))
 
     return write_gzipped
 
 
+def dump_svmlight(path, X):
+    dump_svmlight_file(X, X[:, 0], str(path))
+
+
 GZIPPED = {
-    "CSV": gzipped(files.write_csv, "data.csv.gz"),
-    "Matrix Market": gzipped(write_with(mmwrite, "data.mtx"), "data.mtx.gz"),
-    "svmlight": gzipped(
-        write_with(lambda path, X: dump_svmlight_file(X, X[:, 0], str(path)), "data.svm"), "data.svmlight.gz"
-    ),
+    "CSV": gzipped(files.write_csv),
+    "Matrix Market": gzipped(write_with(mmwrite, "data.mtx")),
+    "svmlight": gzipped(write_with(dump_svmlight, "data.svmlight")),
 }
 WRITERS = {
     "Parquet": files.write_parquet,
@@ -95,7 +85,7 @@ WRITERS = {
     "chunked HDF5": lambda X, names: files.write_hdf5(X, names, chunks=(40, 4), compression="gzip"),
     "AnnData": files.write_h5ad,
     "sparse AnnData": lambda X, names: files.write_h5ad(X, names, "csr_matrix", chunks=(40,)),
-    "PLINK": write_bed,
+    "PLINK": files.write_bed,
 }
 
 
@@ -130,12 +120,7 @@ def test_wrong_extension(write):
 
 
 def test_nothing_but_nan(write):
-    if write is write_bed:
-        path = files.new_path("data.bed")
-        to_bed(path, np.full((20, 3), np.nan))
-    else:
-        path = write(np.full((40, 6), np.nan), NAMES)
-    assert "NaN" in message_of(path)
+    assert "NaN" in message_of(write(np.full((40, 6), np.nan), NAMES))
 
 
 def corrupt(path, start, length=8):
@@ -191,16 +176,12 @@ def test_zarr_that_is_no_matrix():
 
 def test_duplicate_columns():
     twice = ["a", "b", "a", "d", "e", "f"]
-    told = "has several columns called 'a' (columns 1, 3): rename them."
-    parquet, feather = files.new_path("data.parquet"), files.new_path("data.feather")
-    table = pa.Table.from_arrays([pa.array(x) for x in X.T], names=twice)
-    pq.write_table(table, parquet)
-    with pa.ipc.new_file(feather, table.schema) as writer:
-        writer.write_table(table)
-    for path in (parquet, feather, files.write_csv(X, twice), files.write_h5ad(X, twice)):
-        assert message_of(path) == f"{path} {told}"
-    path = files.write_csv(X, twice)
-    assert message_of(path, memory_limit=1) == f"{path} {told}"
+    table = pa.Table.from_arrays(list(X.T), names=twice)
+    tables = [files.write_tables(ending, table) for ending in ("parquet", "feather")]
+    text = files.write_csv(X, twice)
+    for path, limit in (*((path, None) for path in (*tables, text, files.write_h5ad(X, twice))), (text, 1)):
+        told = f"{path} has several columns called 'a' (columns 1, 3): rename them."
+        assert message_of(path, memory_limit=limit) == told
 
 
 TEXTS = {
@@ -218,17 +199,14 @@ TEXTS = {
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts(text):
-    path = files.new_path("data.csv")
-    path.write_bytes(text)
+    path = files.new_path("data.csv", text)
     assert message_of(path).startswith(f"{path} {TEXTS[text]}")
 
 
 @pytest.mark.parametrize("bad", [b"1,x\n", b"1\n", b"1,\xe9\n"])
 def test_faults_behind_the_first_block_of_a_text(bad, monkeypatch):
     monkeypatch.setattr("banditsis.formats.text.BLOCK", 1 << 12)
-    path = files.new_path("data.csv")
-    path.write_bytes(b"a,b\n" + b"1,2\n" * 5000 + bad)
-    assert "line 5,002" in message_of(path)
+    assert "line 5,002" in message_of(files.new_path("data.csv", b"a,b\n" + b"1,2\n" * 5000 + bad))
 
 
 def test_files_of_a_folder_must_agree():
@@ -237,37 +215,29 @@ def test_files_of_a_folder_must_agree():
     assert f"{path / 'c.parquet'} differs from a.parquet" in message_of(path)
 
 
-def test_hdf5_of_pandas():
-    path = files.new_path("frame.h5")
-    with h5py.File(path, "w") as file:  # what pandas marks its groups with
-        file.create_group("frame").attrs["pandas_type"] = "frame"
-    assert "written by pandas" in message_of(path)
+def edit_entries(change):
+    def edit(content):
+        lines = [line.split() for line in content.decode().splitlines()]
+        change(lines)
+        return "".join("\t".join(line) + "\n" for line in lines).encode()
+
+    return edit
 
 
-def change_entries(path, change):
-    lines = [line.split() for line in path.read_text().splitlines()]
-    change(lines)
-    path.write_text("".join("\t".join(line) + "\n" for line in lines))
+def position(text):
+    return edit_entries(lambda lines: lines[1].__setitem__(3, text))
 
 
 BY_SAMPLE = "third byte must be 1. Files with sample after sample, as before 2008, .* --make-bed"
+MISPLACED = edit_entries(lambda lines: lines[2].append(lines[1].pop()))
+WRONG_COLUMNS = "is not a valid PLINK file: CSV parse error: Expected 6 columns, got 5"
 PLINK_FAULTS = {
-    "a variant is missing": (".bim", lambda lines: lines.pop(), r"400 samples \(.fam\) and 5 SNPs \(.bim\)"),
+    "a variant is missing": (".bim", edit_entries(list.pop), r"400 samples \(.fam\) and 5 SNPs \(.bim\)"),
     "no variants": (".bim", None, r"data\.bim is missing"),
-    "position too large": (
-        ".bim",
-        lambda lines: lines[1].__setitem__(3, "1" + "0" * 30),
-        "parse string: '10",
-    ),
-    "position is text": (".bim", lambda lines: lines[1].__setitem__(3, "four"), "parse string: 'four'"),
-    **{
-        f"entry in the wrong line{ending}": (
-            ending,
-            lambda lines: lines[2].append(lines[1].pop()),
-            rf"data\{ending} is not a valid PLINK file: CSV parse error: Expected 6 columns, got 5",
-        )
-        for ending in (".bim", ".fam")
-    },
+    "position too large": (".bim", position("1" + "0" * 30), "parse string: '10"),
+    "position is text": (".bim", position("four"), "parse string: 'four'"),
+    "entry of a variant in the wrong line": (".bim", MISPLACED, rf"data\.bim {WRONG_COLUMNS}"),
+    "entry of a sample in the wrong line": (".fam", MISPLACED, rf"data\.fam {WRONG_COLUMNS}"),
     "by sample": (".bed", lambda content: content[:2] + b"\0" + content[3:], BY_SAMPLE),
     "another third byte": (".bed", lambda content: content[:2] + b"\7" + content[3:], BY_SAMPLE),
     "two bytes": (".bed", lambda content: content[:2], "data.bed"),
@@ -277,14 +247,12 @@ PLINK_FAULTS = {
 @pytest.mark.parametrize("fault", PLINK_FAULTS)
 def test_plink(fault):
     ending, change, reason = PLINK_FAULTS[fault]
-    path = write_bed(X, NAMES)
+    path = files.write_bed(X, NAMES)
     part = path.with_suffix(ending)
     if change is None:
         part.unlink()
-    elif ending == ".bed":
-        part.write_bytes(change(part.read_bytes()))
     else:
-        change_entries(part, change)
+        part.write_bytes(change(part.read_bytes()))
     assert re.search(reason, message_of(path))
 
 
@@ -313,21 +281,15 @@ for seed in range(60):
 def test_flipped_bits_in_text(kind):
     """Offsets that point outside of the text end in an error, and not in a crash of the process."""
     path = files.new_path(f"data.{kind}")
-    text, n = [f"level {k % 7}" for k in range(300)], 300
-    table = files.table(
-        X[:n],
-        NAMES,
-        text=text,
-        view=pa.array(text, pa.string_view()),
-        kind=pa.array(text).dictionary_encode(),
-    )
+    text = pa.array([f"level {k % 7}" for k in range(300)])
+    view = text.cast(pa.string_view())
+    table = files.table(X[:300], NAMES, text=text, view=view, kind=text.dictionary_encode())
     if kind == "parquet":
         pq.write_table(table.drop_columns("view"), path)
     else:
         pa.feather.write_feather(table, path, compression=kind.split(".")[0])
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FLIPS, str(path)], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-W", "ignore", "-c", FLIPS, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
@@ -343,8 +305,7 @@ TEXTS_WITH_A_REMEDY = {
 @pytest.mark.parametrize("text", TEXTS_WITH_A_REMEDY, ids=range(4))
 @pytest.mark.parametrize("use", ["data", "target"])
 def test_texts_that_cannot_be_split(text, use):
-    path = files.new_path("data.csv")
-    path.write_bytes(text)
+    path = files.new_path("data.csv", text)
     with pytest.raises(ValueError, match=r"data\.csv") as caught:
         open_source(path) if use == "data" else open_data(X, target=f"{path}:1")
     assert str(caught.value).startswith(f"{path} {TEXTS_WITH_A_REMEDY[text]}")
@@ -367,52 +328,41 @@ ENDS = {b"4\0\n": r"'4\x00'", b"4\0": r"'4\x00'", b"4E": "'4E'", b"4 x": "'x'"}
 
 @pytest.mark.parametrize("end", ENDS)
 def test_matrix_market_that_ends_within_a_number(end):
-    path = files.new_path("data.mtx")
-    path.write_bytes(MATRIX + end)
+    path = files.new_path("data.mtx", MATRIX + end)
     reason = f"it contains zero bytes, or ends in {ENDS[end]}, which is not a number"
     assert message_of(path) == f"{path} is not a valid Matrix Market file: {reason}; write it again."
 
 
-def test_hdf5_with_cells_in_other_files():
-    part, path = files.write_hdf5(X, NAMES), files.new_path("data.h5")
+def test_hdf5_of_pandas_and_with_cells_in_other_files():
+    part, virtual, frame = files.write_hdf5(X, NAMES), files.new_path("data.h5"), files.new_path("frame.h5")
     layout = h5py.VirtualLayout(X.shape, "f8")
     layout[:] = h5py.VirtualSource(part, "features", X.shape)
-    with h5py.File(path, "w") as file:
+    with h5py.File(virtual, "w") as file:
         file.create_virtual_dataset("X", layout)
-    assert message_of(path) == f"{path}:/X has its cells in other files: write all of them to one file."
+    told = f"{virtual}:/X has its cells in other files: write all of them to one file."
+    assert message_of(virtual) == told
+    with h5py.File(frame, "w") as file:  # what pandas marks its groups with
+        file.create_group("frame").attrs["pandas_type"] = "frame"
+    assert "written by pandas" in message_of(frame)
 
 
-def write_filtered(code):
-    """A dataset with a filter that may not be installed; its chunks are not what the filter expects."""
+def test_a_filter_that_is_not_installed_is_named():
     path = files.new_path("data.h5")
     with h5py.File(path, "w") as file:
         settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         settings.set_chunk((400, 6))
-        settings.set_filter(code, h5py.h5z.FLAG_OPTIONAL, ())
+        settings.set_filter(32015, h5py.h5z.FLAG_OPTIONAL, ())  # zstd
         space = h5py.h5s.create_simple((400, 6))
         made = h5py.h5d.create(file.id, b"X", h5py.h5t.IEEE_F64LE, space, settings)
-        made.write_direct_chunk((0, 0), X.tobytes())
-    return path
-
-
-def test_a_filter_that_is_not_installed_is_named():
-    path = write_filtered(32015)  # zstd
-    with pytest.raises(ImportError, match=r"is compressed with a filter .* pip install hdf5plugin"):
-        open_and_screen(path)
+        made.write_direct_chunk((0, 0), X.tobytes())  # not what the filter expects
+    assert re.search(r"is compressed with a filter .* pip install hdf5plugin", message_of(path))
 
 
 def test_filters_of_hdf5plugin_are_loaded_if_it_is_installed(tmp_path):
     (tmp_path / "hdf5plugin.py").write_text("print('loaded')")  # what the package does on import
     code = f"from banditsis import open_source; open_source({str(files.write_hdf5(X, NAMES))!r})"
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    )
-    assert done.stdout == "loaded\n"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    assert subprocess.check_output([sys.executable, "-c", code], text=True, env=environment) == "loaded\n"
 
 
 def write_zarr_2(codec):
@@ -463,9 +413,8 @@ class RunsCode:
 
 @pytest.mark.parametrize("member", ["ids", "names", "X", "y"])
 def test_zarr_codecs_that_run_code_are_not_used(member, monkeypatch):
-    monkeypatch.setattr(
-        numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False
-    )  # as before 0.16.6
+    # As before version 0.16.6:
+    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
     path = files.new_path("data.zarr")
     RunsCode.mark = path.with_name("executed")
     group = zarr.open_group(str(path), mode="w", zarr_format=2)
@@ -490,11 +439,9 @@ def test_zarr_codecs_that_run_code_are_not_used(member, monkeypatch):
 
 @pytest.mark.parametrize("new", [b"(400, 6, ", b"(%d, 6)," % 10**30])
 def test_npy_with_a_damaged_header(new):
-    path = files.new_path("data.npy")
-    np.save(path, X)
-    content = path.read_bytes()
+    content = write_with(np.save, "data.npy")(X, NAMES).read_bytes()
     assert content.count(b"(400, 6),") == 1
-    path.write_bytes(content.replace(b"(400, 6),", new))
+    path = files.new_path("data.npy", content.replace(b"(400, 6),", new))
     assert f"{path} is not a valid NumPy file" in message_of(path)
 
 
@@ -539,9 +486,7 @@ def test_indices_that_are_unsorted_or_repeated_are_added_up():
     path = files.new_path("data.npz")
     parts = {"data": np.arange(1.0, 7), "indices": [2, 0, 1, 1, 0, 2], "indptr": [0, 2, 4, 6]}
     np.savez(path, format=b"csr", shape=(3, 3), **parts)
-    np.testing.assert_array_equal(
-        open_source(path).read(slice(0, 3), None), [[2, 0, 1], [0, 7, 0], [5, 0, 6]]
-    )
+    np.testing.assert_array_equal(files.read_all(path), [[2, 0, 1], [0, 7, 0], [5, 0, 6]])
 
 
 @pytest.mark.parametrize("kind", ["npz", "sparse npz"])
@@ -573,9 +518,9 @@ def test_hdf5_chunks_of_another_size_raise(n_bytes, compression):
     path = write_chunked(zlib.compress(content) if compression else content, compression=compression)
     found = min(len(content), 4001) if compression else len(content)
     with pytest.raises(ValueError, match=rf"a chunk has {found:,} bytes instead of 4,000"):
-        open_source(path).read(slice(0, 100), None)
+        files.read_all(path)
 
 
 def test_a_chunk_that_was_never_written_has_the_fill_value():
-    source = open_source(write_chunked(None, fillvalue=7.0))
-    np.testing.assert_array_equal(source.read(slice(0, 100), None)[:, 0], np.repeat([7.0, 1.0], 50))
+    cells = files.read_all(write_chunked(None, fillvalue=7.0))
+    np.testing.assert_array_equal(cells[:, 0], np.repeat([7.0, 1.0], 50))
