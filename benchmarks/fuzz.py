@@ -56,7 +56,9 @@ SMALL_CELLS = 1 << 23  # more cells are not compared
 ALLOWED = ("right", "error", "bare error", "only ours reads", "only theirs reads")
 FAILURES = ("traceback", "crash", "hang", "blow-up", "silent")
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["fuzz_inputs", "banditsis.cli.files", "banditsis.formats.hdf5"])
+CONTEXT.set_forkserver_preload(
+    ["fuzz", "banditsis.cli.files", "banditsis.formats.hdf5", "banditsis.kernels.cells"]
+)
 
 
 class Outcome(NamedTuple):
@@ -296,6 +298,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="CASE[:SEED]", help="some inputs, whose files are kept")
     parser.add_argument("--save", type=Path, help="write all outcomes to this file, as lines of JSON")
     options = parser.parse_args()
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # which the server of processes does not take over
     os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"  # which misses what a crash left behind
     runs = plan_runs(options.count, options.only)
     root, outcomes, single = Path(tempfile.mkdtemp(prefix="fuzz-")), [], len(runs) <= 5

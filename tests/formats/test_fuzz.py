@@ -17,6 +17,13 @@ ANSWER = {"X": np.arange(12.0).reshape(4, 3), "y": np.arange(4.0), "names": ["a"
 RUN = fuzz.Run("npy", 7)
 
 
+@pytest.fixture
+def server(monkeypatch):
+    """The server of processes imports once what all of them need; it does not take over ``sys.path``."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+
+
+@pytest.mark.usefixtures("server")
 def test_damaged_files(tmp_path):
     cases = "npy", "npz CSR", "parquet", "arrow", "csv.gz", "zarr v3", "hdf5, gzip", "h5ad", "index", "plink"
     outcomes = list(fuzz.run_all([fuzz.Run(case, seed) for case in cases for seed in (3, 4)], tmp_path))
@@ -38,6 +45,7 @@ def fail(run, root):
     yield "right", str(len(list((root / run.folder).iterdir())))
 
 
+@pytest.mark.usefixtures("server")
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_failures_are_noticed_and_the_rest_continues(tmp_path):
     runs = [fuzz.Run("npy", seed) for seed in range(6)]

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import zarr
-from bed_reader import to_bed
 from zarr import codecs
 
 import files
-from banditsis import open_data, open_source
+from banditsis import open_data
 from banditsis.formats.files import MIN_MEMORY
 
 X = np.random.default_rng(0).standard_normal((300, 12))
@@ -24,14 +23,11 @@ BILLION = 10**9
 
 
 def read(path, memory_limit=MIN_MEMORY):
-    source = open_source(path, memory_limit=memory_limit)
-    return source.read(slice(0, source.shape[0]), None)
+    return files.read_all(path, memory_limit=memory_limit)
 
 
-def write_text(name, text):
-    path = files.new_path(name)
-    path.write_bytes(gzip.compress(text) if name.endswith("gz") else text)
-    return path
+def text(name, content):
+    return lambda: files.new_path(name, gzip.compress(content) if name.endswith("gz") else content)
 
 
 def write_npz(**changes):
@@ -55,31 +51,29 @@ def write_zarr(zarr_format=3, **fields):
     return path
 
 
-def write_hdf5(*shape, **options):
-    path = files.new_path("data.h5")
-    with h5py.File(path, "w") as file:
-        file.create_dataset("X", shape, "f8", **options)
+def write_deep_zarr():
+    path = write_zarr()
+    (path / "zarr.json").write_text("[" * 10**5 + "]" * 10**5)
     return path
 
 
-def write_deep_hdf5():
+def write_hdf5(*shape, name="X", **options):
     path = files.new_path("data.h5")
     with h5py.File(path, "w") as file:
-        file["a/" * 2000 + "X"] = X
+        file.create_dataset(name, shape, "f8", **options)
     return path
 
 
+ZEROS = b"0\n" * (MIN_MEMORY // 2 + 1)
 MARKET = b"%%%%MatrixMarket matrix %s real general\n"
 HUGE = {
-    "svmlight": lambda: write_text("x.svm", b"1 1:2 300000000:1\n"),
-    "packed svmlight": lambda: write_text("x.svm.gz", b"1 1:2 300000000:1\n"),
-    "mtx": lambda: write_text("x.mtx", MARKET % b"coordinate" + b"5 300000000 1\n1 1 1\n"),
-    "mtx entries": lambda: write_text("x.mtx", MARKET % b"coordinate" + b"5 5 300000000\n1 1 1\n"),
-    "dense mtx": lambda: write_text("x.mtx", MARKET % b"array" + b"300000 300000\n1\n"),
-    "unpacked mtx": lambda: write_text(
-        "x.mtx.gz", MARKET % b"array" + b"2 2\n" + b"0\n" * (MIN_MEMORY // 2 + 1)
-    ),
-    "unpacked svmlight": lambda: write_text("x.svm.gz", b"0\n" * (MIN_MEMORY // 2 + 1)),
+    "svmlight": text("x.svm", b"1 1:2 300000000:1\n"),
+    "packed svmlight": text("x.svm.gz", b"1 1:2 300000000:1\n"),
+    "mtx": text("x.mtx", MARKET % b"coordinate" + b"5 300000000 1\n1 1 1\n"),
+    "mtx entries": text("x.mtx", MARKET % b"coordinate" + b"5 5 300000000\n1 1 1\n"),
+    "dense mtx": text("x.mtx", MARKET % b"array" + b"300000 300000\n1\n"),
+    "unpacked mtx": text("x.mtx.gz", MARKET % b"array" + b"2 2\n" + ZEROS),
+    "unpacked svmlight": text("x.svm.gz", ZEROS),
     "npz": lambda: write_npz(shape=(300, BILLION)),
     "Zarr features": lambda: write_zarr(shape=[3, BILLION]),
     "Zarr 2 features": lambda: write_zarr(2, shape=[3, BILLION]),
@@ -103,8 +97,12 @@ LIES = {
     "npz shape": (lambda: write_npz(shape=(300,)), "is not a valid .npz file"),
     "npy of fewer rows": (lambda: write_npy(b"(300, 12)", b"(299, 12)"), "and its header declares"),
     "npy of another type": (lambda: write_npy(b"<f8", b"<f4"), "and its header declares"),
-    "HDF5 of deep groups": (write_deep_hdf5, "has no two-dimensional array of numbers"),
+    "HDF5 of deep groups": (
+        lambda: write_hdf5(300, 12, name="a/" * 2000 + "X"),
+        "has no two-dimensional array of numbers",
+    ),
     "Zarr of another type": (lambda: write_zarr(data_type="float32"), "is not a valid Zarr file"),
+    "Zarr of deep metadata": (write_deep_zarr, "is not a valid Zarr file"),
     "Zarr 2 of another type": (lambda: write_zarr(2, dtype="<f4"), "is not a valid Zarr file"),
 }
 
@@ -144,8 +142,7 @@ def test_zarr_chunks_unpack_to_what_their_shape_declares(kind, n_bytes):
 
 
 def test_frames_and_streams_of_zstd():
-    path = files.new_path("x.zarr")
-    zarr.create_array(str(path), data=X, chunks=(100, 12), compressors=codecs.ZstdCodec())
+    path = files.write_zarr(X, NAMES, chunks=(100, 12), compressors=codecs.ZstdCodec())
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:  # which does not store its size
         stream.write(X[:100].tobytes())
@@ -167,19 +164,10 @@ def test_text_of_zarr_unpacks_to_a_limit():
         read(path)
 
 
-def write_bed():
-    path = files.new_path("x.bed")
-    to_bed(path, np.abs(X).round() % 3)
-    return path
-
-
 FIFOS = {
-    **{
-        f"{name} file": (lambda name=name: write_text(f"x{name}", b"1"), f"x{name}")
-        for name in (".parquet", ".csv", ".h5", "")
-    },
-    "PLINK samples": (write_bed, "x.fam"),
-    "PLINK variants": (write_bed, "x.bim"),
+    **{f"{name} file": (text(f"x{name}", b"1"), f"x{name}") for name in (".parquet", ".csv", ".h5", "")},
+    "PLINK samples": (lambda: files.write_bed(X, NAMES), "data.fam"),
+    "PLINK variants": (lambda: files.write_bed(X, NAMES), "data.bim"),
     "Zarr metadata": (write_zarr, "data.zarr/zarr.json"),
     "Zarr 2 metadata": (lambda: write_zarr(2), "data.zarr/.zattrs"),
     "Zarr chunk": (write_zarr, "data.zarr/c/1/0"),
@@ -217,10 +205,3 @@ def test_columns_of_another_shape_raise(values):
         file["obs/other"] = values
     with pytest.raises(ValueError, match=r"values of shape .* in column 'other', and 300 rows"):
         open_data(path, target="other")
-
-
-def test_deep_metadata_raise():
-    path = files.write_zarr(X, NAMES, chunks=(100, 12))
-    (path / "zarr.json").write_text("[" * 10**5 + "]" * 10**5)
-    with pytest.raises(ValueError, match="is not a valid Zarr file"):
-        read(path)
