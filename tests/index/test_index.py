@@ -72,12 +72,12 @@ def test_every_row_is_there_once_and_in_its_place(stored):
 def test_a_folder_behind_a_url_is_read_by_ranges(stored, monkeypatch):
     (X, local), files, url = stored, fsspec.filesystem("memory"), "memory://bucket/x.index"
     files.put(local.parts[0].where, "/bucket/x.index", recursive=True)
-    source, (n, p), ranges = open_source(url), X.shape, []
+    source, (n, p), sizes = open_source(url), X.shape, []
     remote = source.parts[0].remote
     read = remote.cat_ranges
 
     def cat_ranges(paths, starts, ends, **options):
-        ranges.extend(zip(starts, ends, strict=True))
+        sizes.extend(np.subtract(ends, starts))
         return read(paths, starts, ends, **options)
 
     monkeypatch.setattr(remote, "cat_ranges", cat_ranges)
@@ -86,7 +86,7 @@ def test_a_folder_behind_a_url_is_read_by_ranges(stored, monkeypatch):
     for some, columns in ((slice(2, 9), slice(0, p)), (slice(2, n), few), (rows, slice(0, p))):
         np.testing.assert_array_equal(source.read(some, columns), shuffled[some][:, columns])
     if n > 100_000:
-        assert sum(stop - start for start, stop in ranges[: p + 2]) <= (2 * n + 7 * p) * X.itemsize
+        assert sum(sizes[: p + 2]) <= (2 * n + 7 * p) * X.itemsize
     if not np.isnan(X).any():
         y, plan = rng.standard_normal(n), Plan(n, p, ((n // 2, p), (n, 1)))
         found = screen(source, y, plan, row_order="stored")
@@ -98,9 +98,8 @@ def test_a_folder_behind_a_url_is_read_by_ranges(stored, monkeypatch):
 
 def test_the_order_is_uniform_and_comes_from_the_seed(tmp_path):
     X = np.arange(1000.0).reshape(-1, 1)
-    orders = [build_index(X, tmp_path / f"{k}.index", random_state=k) for k in (0, 1)]
-    again = build_index(X, tmp_path / "again.index", random_state=1)
-    first, second, third = (IndexSource(path).read(slice(0, 1000), None)[:, 0] for path in (*orders, again))
+    paths = [build_index(X, tmp_path / f"{k}.index", random_state=min(k, 1)) for k in range(3)]
+    first, second, third = (IndexSource(path).read(slice(0, 1000), None)[:, 0] for path in paths)
     assert (second == third).all()
     assert np.mean(first == second) < 0.02
     assert abs(np.corrcoef(first, np.arange(1000))[0, 1]) < 0.1
@@ -113,9 +112,8 @@ def test_names_target_and_ids_travel_with_the_rows(tmp_path):
     source, y, *_ = open_data(path, target="größe")
     assert list(source.names) == ["a", "b c"]
     np.testing.assert_allclose(y, frame["größe"])
-    np.testing.assert_allclose(
-        source.read(slice(0, 200), None), frame[["a", "b c"]].to_numpy()[source.original_rows]
-    )
+    expected = frame[["a", "b c"]].to_numpy()[source.original_rows]
+    np.testing.assert_allclose(source.read(slice(0, 200), None), expected)
     record = Folder(path).record
     assert (record.target, record.seed, record.source) == ("größe", 0, "x.csv")
     with pytest.raises(ValueError, match="no column 'grosse'"):
@@ -129,25 +127,22 @@ def test_outliers_of_a_response_are_read_from_an_index(tmp_path):
     y[rows], X[rows, 0] = 60.0, 25.0
     source = IndexSource(build_index(X, tmp_path / "again.index", random_state=0))
     result = screen(source, y, Plan.guaranteed(20_000, 20, None, 0.15), random_state=0)
-    assert result.selected.tolist() == [0]
-    assert result.parameters["row_order"] == "stored"
+    assert (result.selected.tolist(), result.parameters["row_order"]) == ([0], "stored")
 
 
 @pytest.mark.parametrize("kind", ["index", "damaged", "folder", "file", "index with another file", "link"])
 def test_only_what_an_earlier_call_wrote_is_replaced_if_that_is_asked_for(tmp_path, kind):
-    path = tmp_path / "precious"
-    if kind == "file":
-        path.write_text("years")
-    elif kind == "link":
+    path, is_ours = tmp_path / "precious", kind in ("index", "damaged")
+    if kind == "link":
         path.symlink_to(build_index(normal(50, 3), tmp_path / "x.index"))
     elif kind == "folder":
         path.mkdir()
-    else:
+    elif kind != "file":
         build_index(normal(50, 3), path)
-    if kind in ("folder", "index with another file"):
-        (path / "thesis.txt").write_text("years")
-    if is_ours := kind in ("index", "damaged"):
-        (path / "columns.npy").write_bytes(b"" if kind == "damaged" else (path / "columns.npy").read_bytes())
+    if kind == "damaged":
+        (path / "columns.npy").write_bytes(b"")
+    elif not is_ours and kind != "link":
+        (path if kind == "file" else path / "thesis.txt").write_text("years")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(FileExistsError, match="--force"):
         build_index(normal(60, 3), path)
@@ -190,10 +185,9 @@ def test_an_interrupted_command_leaves_nothing_and_can_be_run_again(tmp_path):
     while process.poll() is None and not list(tmp_path.glob("x.index.*.partial/scratch/columns.npy")):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
+    said = " ".join(process.communicate()[1].split())
     assert process.returncode == 130, said
-    assert "same command again" in " ".join(said.split())
-    assert "Traceback" not in said
+    assert ("same command again" in said, "Traceback" in said) == (True, False)
     assert list(tmp_path.iterdir()) == [data]
     subprocess.run(command, check=True)
     source = IndexSource(path)
@@ -278,10 +272,8 @@ for limit in (600, 25_000, 100_000):
     given = [str(tmp_path / "x.npy"), "--append" if append else "--out", str(path)]
     done = subprocess.run([sys.executable, "-c", code, *given], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["exit", "1"] * 3
-    said = [line for line in done.stderr.splitlines() if "kernels" not in line]
-    assert " ".join(map(str.strip, said)).replace("\n", "") == " ".join(
-        [f"error: {path}: File too large."] * 3
-    )
+    said = [line.strip() for line in done.stderr.splitlines() if "kernels" not in line]
+    assert " ".join(said) == " ".join([f"error: {path}: File too large."] * 3)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -302,14 +294,12 @@ def test_two_shuffles_at_once_do_not_mix(tmp_path):
 def test_a_store_is_never_shuffled_into_its_own_place(tmp_path, monkeypatch, force):
     path = build_index(normal(50, 2), tmp_path / "x.index", random_state=0)
     before = IndexSource(path).read(slice(0, 50), None)
-    (tmp_path / "link.index").symlink_to(path)
-    for data in (path, str(path), tmp_path / "link.index"):
-        with pytest.raises(ValueError, match=r"x\.index contains the data"):
-            build_index(data, tmp_path / "x.index", force=force)
-    np.testing.assert_array_equal(IndexSource(path).read(slice(0, 50), None), before)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"\. contains the data"):
-        build_index(path, ".", force=force)
+    (tmp_path / "link.index").symlink_to(path)
+    for data, place in ((path, path), (str(path), path), ("link.index", path), (path, ".")):
+        with pytest.raises(ValueError, match=f"{place} contains the data"):
+            build_index(data, place, force=force)
+    np.testing.assert_array_equal(IndexSource(path).read(slice(0, 50), None), before)
 
 
 @pytest.mark.parametrize("labels", [["no", "yes", None], ["", "yes", None], ["", "_", None]], ids=str)
@@ -319,8 +309,7 @@ def test_missing_labels_of_a_target_stay_missing(tmp_path, labels):
     path = build_index(tmp_path / "x.parquet", tmp_path / "x.index", target="y", random_state=0)
     np.testing.assert_array_equal(open_file(path, ["y"]).values[0], y)
     source, kept, *_ = open_data(path, target="y")
-    assert source.shape == (200, 4)
-    assert set(kept) == set(labels[:2])
+    assert (source.shape, set(kept)) == ((200, 4), set(labels[:2]))
     with pytest.raises(ValueError, match="an index already"):
         build_index(path, tmp_path / "again.index")
     assert not (tmp_path / "again.index").exists()
@@ -339,14 +328,8 @@ def read_everything(path):
     opened = open_file(path, ["y"])
     source = opened.source
     assert source.sketch is not None
-    everything = (
-        opened.values[0],
-        opened.ids,
-        source.names,
-        source.original_rows,
-        source.read(slice(0, 600), None),
-    )
-    return repr([np.asarray(part).tolist() for part in everything])
+    labels = opened.values[0], opened.ids, source.names, source.original_rows
+    return repr([np.asarray(part).tolist() for part in (*labels, source.read(slice(0, 600), None))])
 
 
 def test_every_changed_digit_of_the_metadata_is_noticed(small):
@@ -376,6 +359,10 @@ def test_a_changed_file_is_noticed(small, name):
         open_source(small)
 
 
+def zeros(dtype):
+    return lambda file: np.save(file, np.zeros((600, 5), dtype))
+
+
 LIES = [
     ("original_rows.npy", lambda file: np.save(file, np.load(file) // 2), "does not have every row once"),
     ("original_rows.npy", lambda file: file.write_bytes(file.read_bytes()[:90]), "is not valid"),
@@ -386,13 +373,14 @@ LIES = [
     ("columns.npy", lambda file: np.save(file, np.load(file)[:-1]), "has the shape"),
     ("columns.npy", lambda file: file.write_bytes(file.read_bytes().replace(b"(", b"[", 1)), "damaged"),
     *(
-        (
-            "columns.npy",
-            lambda file, dtype=dtype: np.save(file, np.zeros((600, 5), dtype)),
-            "not a valid index",
-        )
-        for dtype in ("O", "complex64", "V8", "datetime64[ns]", "U4")
+        ("columns.npy", zeros(dtype), "not a valid index")
+        for dtype in ("O", "c8", "V8", "datetime64[ns]", "U4")
     ),
+]
+DESCRIPTIONS = [  # with which an index from elsewhere could make a run read any file or address
+    ({"target": "https://example.com/y.csv", "files": {}}, "no values of its target"),
+    ({"files": {"../secret.npy": [0, 0]}, "target": None}, "impossible names"),
+    ({"shape": (600, -5)}, "its shape is"),
 ]
 
 
@@ -407,15 +395,7 @@ def test_files_that_lie_with_right_checksums(small, name, change, reason):
         read_everything(small)
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        # else an index from elsewhere could make a run read any file or address
-        ({"target": "https://example.com/y.csv", "files": {}}, "no values of its target"),
-        ({"files": {"../secret.npy": [0, 0]}, "target": None}, "impossible names"),
-        ({"shape": (600, -5)}, "its shape is"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "reason"), DESCRIPTIONS)
 def test_descriptions_that_lie_with_right_checksums(small, changes, reason):
     dataclasses.replace(Folder(small).record, **changes).write(small)
     with pytest.raises(ValueError, match=reason):
