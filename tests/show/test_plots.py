@@ -58,24 +58,26 @@ def marks(axes, label):
     return next(line for line in axes.lines if line.get_label() == label)
 
 
+def cutoffs(axes):
+    """Where the dashed lines are."""
+    return {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
+
+
 def test_scores(result):
     """Signal and noise have different marks."""
     axes = plots.scores(result)
     clear = np.isin(result.selected, result.associated)
     assert clear.sum() == 2
     for label, chosen in (("clearly associated", clear), ("unclear", ~clear)):
-        points = marks(axes, label)
-        np.testing.assert_array_equal(points.get_xdata(), result.scores[result.selected[chosen]])
-        np.testing.assert_array_equal(points.get_ydata(), 1 + np.flatnonzero(chosen))
+        expected = np.column_stack([result.scores[result.selected], 1 + np.arange(6)])[chosen]
+        np.testing.assert_array_equal(marks(axes, label).get_xydata(), expected)
     shapes = {line.get_marker() for line in axes.lines if line.get_marker() not in ("", "None", None)}
     assert len(shapes) == 2
     assert [label.get_text() for label in axes.get_yticklabels()] == result.selected_names
     (intervals,) = axes.collections
-    ends = np.array([segment[:, 0] for segment in intervals.get_segments()])
-    np.testing.assert_allclose(ends, result.interval())
+    np.testing.assert_allclose(np.array(intervals.get_segments())[:, :, 0], result.interval())
     cutoff = result.rounds[-1].cutoff
-    positions = {line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"}
-    assert positions == {cutoff, -cutoff}
+    assert cutoffs(axes) == {cutoff, -cutoff}
     assert axes.get_title().startswith("6 selected features\n2 of 6 clearly associated")
     few = plots.scores(replace(result, about=replace(result.about, response="a$b$c")), max_features=2)
     assert [label.get_text() for label in few.get_yticklabels()] == result.selected_names[:2]
@@ -100,9 +102,7 @@ def test_statistics_without_intervals_or_floor():
     result = screen(X, classes, Plan.paper(3000, 80, 6), statistic="anova", random_state=0)
     axes = plots.scores(result)
     assert not axes.collections
-    assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"] == [
-        result.rounds[-1].cutoff
-    ]
+    assert cutoffs(axes) == {result.rounds[-1].cutoff}
     assert axes.get_xlabel() == "score (anova)"
     np.testing.assert_array_equal(marks(axes, "score").get_xdata(), result.scores[result.selected])
 
@@ -113,9 +113,9 @@ def test_manhattan(result):
     chromosomes = np.tile(["2", "10"], 40)
     axes = plots.manhattan(tested, chromosomes=chromosomes)
     first, second, _ = axes.collections
-    heights = -tested.log10_pvalues
-    np.testing.assert_allclose(first.get_offsets(), np.column_stack([np.arange(40), heights[::2]]))
-    np.testing.assert_allclose(second.get_offsets(), np.column_stack([np.arange(40, 80), heights[1::2]]))
+    for k, points in enumerate((first, second)):
+        expected = np.column_stack([np.arange(40) + 40 * k, -tested.log10_pvalues[k::2]])
+        np.testing.assert_allclose(points.get_offsets(), expected)
     assert [label.get_text() for label in axes.get_xticklabels()] == ["2", "10"]
     (line,) = axes.lines
     assert line.get_ydata()[0] == pytest.approx(-np.log10(0.05 / 80))
@@ -134,7 +134,7 @@ def test_manhattan(result):
         plots.manhattan(result, chromosomes=[1, 2, 3])
 
 
-def linked_result():
+def test_labels_do_not_overlap():
     """Five groups of features that are nearly the same, as variants in linkage disequilibrium, and noise."""
     causes = rng.standard_normal((500, 5))
     linked = causes.repeat(20, axis=1) + 0.1 * rng.standard_normal((500, 100))
@@ -143,11 +143,7 @@ def linked_result():
     names = [f"rs{1000000 + j}" for j in range(500)]
     places = {"chromosome": np.repeat(np.arange(1, 26), 20)}
     result = screen(data, y, Plan.exact(500, 500, 100), pvalues=True)
-    return replace(result, names=names, annotations=places)
-
-
-def test_labels_do_not_overlap():
-    result = linked_result()
+    result = replace(result, names=names, annotations=places)
     axes = plots.manhattan(result, plt.subplots(figsize=(5, 4), layout="constrained")[1])
     axes.figure.canvas.draw()
     assert axes.texts[0].get_text() == result.name(result.selected[0])  # the best one has a label
@@ -213,8 +209,8 @@ def test_any_size(n_selected):
 
 def test_without_matplotlib(result, monkeypatch):
     """Plots raise with the command to install it; the report and the notebook view work."""
-    for name in ("matplotlib", "matplotlib.pyplot"):
-        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'banditsis\[plots\]'"):
         plots.scores(result)
     assert result.to_html()
