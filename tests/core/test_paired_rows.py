@@ -16,49 +16,38 @@ SHUFFLED = Y.sample(frac=1, random_state=1)
 SCORES = screen(X, Y, Plan.exact(N, 4, 2)).scores
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda y: SIS(2).fit(X, y),
-        lambda y: BanditSIS(2).fit(X, y),
-        lambda y: IterativeSIS(2).fit(X, y),
-        lambda y: screen(X, y, Plan.exact(N, 4, 2)),
-        lambda y: SIS(2).fit(X, Y, covariates=y),
-    ],
-)
-@pytest.mark.parametrize(
-    "y",
-    [
-        SHUFFLED,
-        Y.set_axis([f"person {i}" for i in range(N)]),
-        Y.rename({"row 3": "row x"}),
-        pd.DataFrame({"y": SHUFFLED, "z": -SHUFFLED}),
-    ],
-    ids=["order", "others", "one other", "several"],
-)
-def test_other_labels_raise(use, y):
-    with pytest.raises(ValueError, match=r"have different row labels.*\.loc\[X\.index\].*\.to_numpy\(\)"):
-        use(y)
+RESPONSES = {
+    "order": SHUFFLED,
+    "others": Y.set_axis([f"person {i}" for i in range(N)]),
+    "one other": Y.rename({"row 3": "row x"}),
+    "several": pd.DataFrame({"y": SHUFFLED, "z": -SHUFFLED}),
+}
+
+
+@pytest.mark.parametrize("use", [SIS(2).fit, BanditSIS(2).fit, IterativeSIS(2).fit, screen])
+@pytest.mark.parametrize("kind", RESPONSES)
+def test_other_labels_raise(use, kind):
+    message = r"have different row labels.*\.loc\[X\.index\].*\.to_numpy\(\)"
+    with pytest.raises(ValueError, match=message):
+        use(X, RESPONSES[kind])
+    with pytest.raises(ValueError, match=message):
+        use(X, Y, covariates=RESPONSES[kind])
 
 
 def test_default_labels_are_labels_once_they_are_shuffled():
     plain = X.reset_index(drop=True), Y.reset_index(drop=True)
-    with pytest.raises(ValueError, match="y and X have different row labels"):
-        SIS(2).fit(plain[0], plain[1].sample(frac=1, random_state=1))
-    with pytest.raises(ValueError, match="y and X have different row labels"):
-        SIS(2).fit(plain[0][10:40], plain[1][30:])
+    for x, y in ((plain[0], plain[1].sample(frac=1, random_state=1)), (plain[0][10:40], plain[1][30:])):
+        with pytest.raises(ValueError, match="y and X have different row labels"):
+            SIS(2).fit(x, y)
     train = train_test_split(*plain, random_state=0)
     expected = SIS(2).fit(train[0].to_numpy(), train[2].to_numpy()).scores_
     np.testing.assert_array_equal(SIS(2).fit(train[0], train[2]).scores_, expected)
 
 
-@pytest.mark.parametrize(
-    "convert", [lambda y: y.to_numpy(), lambda y: y.reset_index(drop=True), pl.Series, list, lambda y: y]
-)
-def test_the_same_labels_or_none_are_paired_by_position(convert):
-    np.testing.assert_allclose(SIS(2).fit(X, convert(Y)).scores_, SCORES, rtol=1e-13)
-    default = X.reset_index(drop=True)
-    np.testing.assert_allclose(SIS(2).fit(default, convert(Y)).scores_, SCORES, rtol=1e-12)
+@pytest.mark.parametrize("y", [Y, Y.to_numpy(), Y.reset_index(drop=True), pl.Series(Y), Y.to_list()])
+def test_the_same_labels_or_none_are_paired_by_position(y):
+    for x in (X, X.reset_index(drop=True)):
+        np.testing.assert_allclose(SIS(2).fit(x, y).scores_, SCORES, rtol=1e-12)
 
 
 def test_equal_labels_may_be_repeated():

@@ -39,15 +39,21 @@ def test_results_are_in_order_and_nested_calls_do_not_wait():
             assert map_in_threads(double, range(20)) == list(range(0, 40, 2))
 
 
-def test_no_error_is_lost():
+def test_no_error_is_lost_and_nothing_is_started_after_one():
+    done = []
+
     def fail(k):
         if k == 7:
             raise KeyError(k)
+        done.append(k)
 
     def failing_tasks():
         yield from range(5)
         raise OSError("no more")
 
+    with Workers(3) as workers, pytest.raises(KeyError):
+        workers.run([(fail, k) for k in range(200_000)])
+    assert len(done) < 199_999
     workers = Workers(4)
     for _ in range(300):
         with pytest.raises(KeyError):
@@ -56,19 +62,6 @@ def test_no_error_is_lost():
             workers.run_in_order(range(20), lambda k: None, fail)
         with pytest.raises(OSError, match="no more"):
             workers.run_in_order(failing_tasks(), lambda k: None)
-
-
-def test_nothing_is_started_after_an_error():
-    done = []
-
-    def job(k):
-        if k == 3:
-            raise KeyError(k)
-        done.append(k)
-
-    with Workers(3) as workers, pytest.raises(KeyError):
-        workers.run([(job, k) for k in range(200_000)])
-    assert len(done) < 199_999
 
 
 def test_thread_counts(monkeypatch):

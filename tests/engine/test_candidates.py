@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from banditsis.engine.follow_up import MAX_FDR, MAX_LEVEL, MIN_LEVEL, N_FEATURES, find_level
-from banditsis.statistics.null_distributions import BetaNull, CorrectedNull, NormalNull
+from banditsis.statistics.null_distributions import BetaNull, NormalNull
 
 
 def plain_candidates(null, scores, n_features):
@@ -44,15 +44,3 @@ def test_candidates_are_those_of_all_pvalues(p, share):
                 found = np.flatnonzero(null.log10_pvalues(some) <= level)
                 np.testing.assert_array_equal(found, expected, err_msg=name)
                 assert len(found) == n_small
-
-
-def test_distributions_of_some_features():
-    scores, some = np.linspace(-0.5, 0.9, 6), np.array([0, 2, 5])
-    for null in (
-        BetaNull(30.0),
-        BetaNull(np.arange(20.0, 26), np.array([1.0, 1, 2, 2, 1, 1]), 0.9),
-        NormalNull(np.arange(6.0)),
-        CorrectedNull(NormalNull(np.arange(6.0)), np.array([5, 1, 0]), np.array([-1.0, -2, -3]), -0.5),
-    ):
-        found = null.take(some).log10_pvalues(scores[some])
-        np.testing.assert_array_equal(found, null.log10_pvalues(scores)[some])

@@ -5,10 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from banditsis import BanditSIS, Plan, screen
-from banditsis.engine.evidence import (
-    informative_rows,
-    measure_unread,
-)
+from banditsis.engine.evidence import informative_rows, measure_unread
 from banditsis.engine.sampling import Strata
 from banditsis.plans import MIN_INFORMATIVE, KeepRule, Step
 from banditsis.results import selection_mask
@@ -30,15 +27,15 @@ def test_informative_rows_of_known_distributions():
 def test_undecided_features_take_at_most_half_of_the_places():
     strength = np.linspace(1, 0.1, 10)
     informative = np.where(np.arange(10) < 5, 100.0, np.arange(10) / 10)  # the weak five are undecided
-    kept, cutoff = KeepRule(2).keep(Step(100, 6), strength, informative)
-    assert kept.tolist() == [0, 1, 2, 5, 6, 7]  # the least known first
-    assert cutoff == strength[2]
-    kept, _ = KeepRule(5).keep(Step(100, 6), strength, informative)
-    assert kept.tolist() == [0, 1, 2, 3, 4, 5]  # no place of the five that are selected in the end
-    kept, _ = KeepRule(2).keep(Step(100, 2), strength, informative)
-    assert kept.tolist() == [0, 1]
-    kept, _ = KeepRule(2).keep(Step(100, 6), strength, None)
-    assert kept.tolist() == [0, 1, 2, 3, 4, 5]
+    for d, n_keep, known, expected in (
+        (2, 6, informative, [0, 1, 2, 5, 6, 7]),  # the least known first
+        (5, 6, informative, [0, 1, 2, 3, 4, 5]),  # no place of the five that are selected in the end
+        (2, 2, informative, [0, 1]),
+        (2, 6, None, [0, 1, 2, 3, 4, 5]),
+    ):
+        kept, cutoff = KeepRule(d).keep(Step(100, n_keep), strength, known)
+        assert kept.tolist() == expected
+        assert expected[-1] != 7 or cutoff == strength[2]
 
 
 def make_rare(n=20_000, p=200, seed=0, share=0.001):
@@ -53,11 +50,9 @@ def make_rare(n=20_000, p=200, seed=0, share=0.001):
 @pytest.mark.parametrize("sampling", ["uniform", "stratified"])
 def test_a_rare_feature_among_others_is_read_until_it_is_known(sampling):
     """20 ones in 20,000 rows: the first round sees one of them, or none."""
-    kept = 0
+    kept, plan = 0, Plan.paper(20_000, 200, 10, 0.5)
     for seed in range(12):
-        X, y = make_rare(seed=seed)
-        plan = Plan.paper(20_000, 200, 10, 0.5)
-        kept += 0 in screen(X, y, plan, sampling=sampling, random_state=seed).selected
+        kept += 0 in screen(*make_rare(seed=seed), plan, sampling=sampling, random_state=seed).selected
     assert kept >= 9  # the last round has two or three of the ones
 
 
@@ -90,10 +85,9 @@ def test_rare_features_have_wide_intervals_and_are_counted():
     assert ((high - low)[few] > 1.6 * r[few]).all()
     ordinary = result.evidence.informative > 150
     np.testing.assert_allclose((high - low)[ordinary], 2 * 1.96 / np.sqrt(597), rtol=0.15)
-    n = len(result.undecided)
-    assert n > 50
-    sentence = f"{n} features have fewer than {MIN_INFORMATIVE:g} informative rows among those read"
-    assert f"{sentence}; the floor does not cover them." in " ".join(str(result).split())
+    assert len(result.undecided) > 50
+    sentence = f"{len(result.undecided)} features have fewer than {MIN_INFORMATIVE:g} informative rows"
+    assert f"{sentence} among those read; the floor does not cover them." in " ".join(str(result).split())
     assert sentence in result.to_html()
 
 
@@ -111,13 +105,10 @@ def test_two_classes_have_floors_and_guarantees(statistic):
     """Their scores are absolute correlations with the indicator, and the floor is that of the correlation."""
     X = rng.standard_normal((20_000, 100))
     y = X[:, 0] + 0.5 * X[:, 1] + rng.logistic(size=20_000) > 2
-    plan = Plan.paper(20_000, 100, 10, 0.8)
-    floors = [
-        screen(X, y, plan, statistic=s, random_state=0).detection_floor() for s in ("pearson", statistic)
-    ]
-    assert floors[0] == floors[1]
+    plan, r = Plan.paper(20_000, 100, 10, 0.8), np.abs(correlations(X, y.astype(float)))
+    pearson, other = (screen(X, y, plan, statistic=s, random_state=0) for s in ("pearson", statistic))
+    assert pearson.detection_floor() == other.detection_floor()
     selector = BanditSIS(min_correlation=0.15, statistic=statistic, random_state=0).fit(X, y)
-    r = np.abs(correlations(X, y.astype(float)))
     assert set(np.flatnonzero(r >= 0.15)) <= set(selector.get_support(indices=True))
     exact = screen(X, y, Plan.exact(20_000, 100, 10), statistic=statistic)
     np.testing.assert_allclose(np.abs(exact.scores), r, atol=1e-12)
@@ -127,8 +118,7 @@ def test_a_guarantee_drops_nothing_without_evidence():
     """100 ones in 200,000 rows carry a correlation of 0.91; uniform rows too few to see them drop nothing."""
     n = 200_000
     X = rng.standard_normal((n, 30), dtype=np.float32)
-    X[:, 0] = 0
-    X[rng.choice(n, 100, replace=False), 0] = 1
+    X[:, 0] = rng.permutation(n) < 100
     y = X[:, 0] + 0.01 * rng.standard_normal(n)
     for sampling in ("auto", "uniform"):
         for seed in range(5):
@@ -165,10 +155,9 @@ def test_unread_rows_of_each_response_count_together():
 
 def test_rows_that_are_read_for_certain_do_not_make_a_sample_uncertain():
     """One outlier has most of the variance of the response, and is in every sample."""
-    n = 20_000
-    X, y = rng.standard_normal((n, 50)), rng.standard_normal(n)
+    X, y = rng.standard_normal((20_000, 50)), rng.standard_normal(20_000)
     y[3] = 300.0
-    plan = Plan(n, 50, ((400, 10), (800, 5)))
+    plan = Plan(20_000, 50, ((400, 10), (800, 5)))
     result = screen(X, y, plan, sampling="stratified", random_state=0)
     assert result.undecided.size == 0
     assert result.evidence.informative_response < 10  # of a population, the sample says little
@@ -191,11 +180,8 @@ def test_influence_is_a_derivative():
     for j in range(2):
         here = ~np.isnan(x[:, j])
         share, values = w[here] / w[here].sum(), (x[here, j], y[here])
-        changes = [
-            artanh_r(*values, (1 - 1e-6) * share + 1e-6 * row) - artanh_r(*values, share)
-            for row in np.eye(here.sum())
-        ]
-        expected = np.square(np.array(changes) / 1e-6) / (w[here].sum() / w.sum())
+        changed = [artanh_r(*values, (1 - 1e-6) * share + 1e-6 * row) for row in np.eye(here.sum())]
+        expected = np.square((changed - artanh_r(*values, share)) / 1e-6) / (w[here].sum() / w.sum())
         np.testing.assert_allclose(found[here, j], expected, rtol=1e-3, atol=1e-7)
         assert not found[~here, j].any()
     assert np.isnan(found[:, 2]).all()
@@ -236,9 +222,8 @@ def test_what_the_floor_covers_is_kept(share, sampling):
         plan = Plan.paper(20_000, 120, 30, 0.5)
         result = screen(X, y, plan, sampling=sampling, random_state=seed)
         floor, r = result.detection_floor(), np.abs(correlations(X, y))
-        covered = np.ones(120, bool)
-        covered[result.undecided] = False
-        near = (r >= floor) & (r < 1.3 * floor) & covered
+        near = (r >= floor) & (r < 1.3 * floor)
+        near[result.undecided] = False  # not covered
         lost += np.count_nonzero(near & ~selection_mask(result))
         seen += np.count_nonzero(near)
     assert lost <= 0.05 * seen + 3 * np.sqrt(0.05 * max(seen, 1))

@@ -61,9 +61,8 @@ def test_blocks_are_whole_disjoint_and_complete(n, size, seed, data):
 
 def test_every_block_is_as_likely_first():
     edges = np.append(np.arange(0, 95, 10), 95)
-    firsts = [next(Strata.uniform(95).draw([10], "blocks", seed, edges=edges)) for seed in range(3000)]
-    counts = np.bincount([rows[0] // 10 for rows in firsts], minlength=10)
-    assert np.abs(counts - 300).max() < 5 * np.sqrt(270)
+    firsts = [next(Strata.uniform(95).draw([10], "blocks", seed, edges=edges))[0] for seed in range(3000)]
+    assert np.abs(np.bincount(np.array(firsts) // 10, minlength=10) - 300).max() < 5 * np.sqrt(270)
 
 
 def test_plans_are_rounded_up_to_whole_blocks():
@@ -78,17 +77,15 @@ def test_plans_are_rounded_up_to_whole_blocks():
 
 def test_auto_takes_what_is_cheap():
     X, _ = data(40_000, 20)
-    plan = Plan.paper(40_000, 20, 2, alpha=1.1)
+    plan, guaranteed = Plan.paper(40_000, 20, 2, alpha=1.1), Plan.guaranteed(40_000, 20, 2, 0.5)
+    chunked, shuffled = Chunked(X, (1000, 10)), Chunked(X, (1000, 10), shuffled=True)
     assert resolve_row_order(ArraySource(X), plan, "auto")[0] == "random"
     assert resolve_row_order(ArraySource(X), plan, "blocks") == ("random", plan, [])
     assert resolve_row_order(Chunked(X, (1, 20)), plan, "auto")[0] == "random"
-    order, rounded, _ = resolve_row_order(Chunked(X, (1000, 10)), plan, "auto")
-    assert order == "blocks"
-    assert rounded.steps[0].n_rows == 8000
-    order, rounded, _ = resolve_row_order(Chunked(X, (1000, 10), shuffled=True), plan, "auto")
-    assert (order, rounded.steps[0].n_rows) == ("stored", 1000)
-    guaranteed = Plan.guaranteed(40_000, 20, 2, 0.5)
-    assert resolve_row_order(Chunked(X, (1000, 10)), guaranteed, "auto") == ("random", guaranteed, [])
+    assert resolve_row_order(chunked, guaranteed, "auto") == ("random", guaranteed, [])
+    for source, expected in ((chunked, ("blocks", 8000)), (shuffled, ("stored", 1000))):
+        order, rounded, _ = resolve_row_order(source, plan, "auto")
+        assert (order, rounded.steps[0].n_rows) == expected
     order, rounded, notes = resolve_row_order(Chunked(X, (30_000, 10)), plan, "auto")
     assert (order, rounded.name) == ("blocks", "exact")
     assert "blocks of 30,000 rows" in notes[0]
@@ -107,17 +104,13 @@ def test_blocks_find_what_random_rows_find(chunk):
 
 def test_rounds_tell_the_rows_that_were_read():
     X, y = data(1030)
-    source = Chunked(X, (100, 8))
+    exact, plan = screen(X, y, Plan.exact(1030, 40, 2)), Plan(1030, 40, ((800, 10), (900, 5), (1030, 2)))
     for seed in range(6):  # the short block comes early in some
-        plan = Plan(1030, 40, ((800, 10), (900, 5), (1030, 2)))
-        result = screen(source, y, plan, row_order="blocks", random_state=seed)
+        result = screen(Chunked(X, (100, 8)), y, plan, row_order="blocks", random_state=seed)
         rows = [r.n_rows for r in result.rounds]
         assert rows[0] in (800, 730)
         assert rows[-1] == 1030
-        assert [r.cells for r in result.rounds] == [
-            rows[0] * 40, (rows[1] - rows[0]) * 10, (rows[2] - rows[1]) * 5
-        ]  # fmt: skip
-        exact = screen(X, y, Plan.exact(1030, 40, 2))
+        assert [r.cells for r in result.rounds] == (np.diff(rows, prepend=0) * [40, 10, 5]).tolist()
         np.testing.assert_allclose(result.scores[result.selected], exact.scores[result.selected], atol=1e-12)
 
 
@@ -169,8 +162,10 @@ def test_unsuitable_orders_are_never_silent(kind, row_order):
         assert all(remedy in message for remedy in ("banditsis index", "random row order"))
 
 
-def test_first_rows_that_differ_from_the_rest_in_features_alone():
-    X, y = data(20_000)
+def test_first_rows_that_differ_in_features_alone_and_classes_that_come_in_batches():
+    (X, y), batches = data(20_000), np.repeat(["a", "b", "c", "d"], 5000)
+    with pytest.warns(UserWarning, match="response differs between blocks of 50"):
+        screen(Chunked(X), batches, 2, alpha=0.5, row_order="blocks", random_state=0)
     X[2000:, 5:] += 1.0  # a second batch, which the first rows do not show
     with pytest.warns(UserWarning, match="between the first 257 rows and the rest"):
         screen(X, y, 2, alpha=1.1, row_order="stored")
@@ -186,13 +181,6 @@ def test_features_are_read_again_where_sums_do_not_show_them(statistic, row_orde
     X[:, 10:20] += np.repeat(np.random.default_rng(0).standard_normal((200, 10)), 100, axis=0)
     with pytest.warns(UserWarning, match=r"features? .*differs? between (blocks|groups)"):
         screen(Chunked(X), y, 2, **options)
-
-
-def test_classes_that_come_in_batches():
-    X, _ = data(20_000)
-    y = np.repeat(["a", "b", "c", "d"], 5000)
-    with pytest.warns(UserWarning, match="response differs between blocks of 50"):
-        screen(Chunked(X), y, 2, alpha=0.5, row_order="blocks", random_state=0)
 
 
 @pytest.mark.parametrize("row_order", ["blocks", "stored"])
@@ -299,14 +287,13 @@ def test_an_interrupted_run_tells_what_is_known(n_jobs):
     options = {"alpha": 0.5, "row_order": "random", "random_state": 0, "n_jobs": n_jobs}
     source = Failing(X, None, None)
     whole = screen(source, y, 2, **options)
-    interrupted = Failing(X, len(source.reads) // 2, interrupt)
     with pytest.raises(Interrupted) as caught:
-        screen(interrupted, y, 2, **options)
-    result = caught.value.result
+        screen(Failing(X, len(source.reads) // 2, interrupt), y, 2, **options)
+    result, n_kept = caught.value.result, [r.n_kept for r in whole.rounds]
     done = len(result.rounds)
     assert 0 < done < len(whole.rounds)
-    assert [r.n_kept for r in result.rounds] == [r.n_kept for r in whole.rounds[:done]]
-    assert len(result.selected) == whole.rounds[done - 1].n_kept
+    assert [r.n_kept for r in result.rounds] == n_kept[:done]
+    assert len(result.selected) == n_kept[done - 1]
     assert set(whole.selected) <= set(result.selected)
     assert (np.diff(np.abs(result.scores[result.selected])) <= 0).all()
     assert any("interrupted" in note for note in result.notes)

@@ -46,14 +46,13 @@ def test_rows_that_are_sorted_by_class_or_have_rare_cases():
     assert SIS(8).fit(with_column(leak), rare).result_.flags == {0: LEAKAGE}
 
 
-@pytest.mark.parametrize("n_missing", [0, 500])
-def test_a_class_that_is_nearly_separated_is_not_flagged(n_missing):
+def test_a_class_that_is_nearly_separated_is_not_flagged():
     """An AUC of 0.99 is that of a strong feature."""
     x = CASES + rng.normal(0, 0.3, N)
-    x[:n_missing] = np.nan
-    known = np.isfinite(x)
-    assert 0.98 < roc_auc_score(CASES[known], x[known]) < 0.998
-    assert SIS(8, missing="pairwise").fit(with_column(x), CASES * 1.0).result_.flags == {}
+    for n_missing in (0, 500):
+        x[:n_missing] = np.nan
+        assert 0.98 < roc_auc_score(CASES[n_missing:], x[n_missing:]) < 0.998
+        assert SIS(8, missing="pairwise").fit(with_column(x), CASES * 1.0).result_.flags == {}
 
 
 def test_nearly_a_copy_of_the_response():
@@ -107,12 +106,11 @@ def test_real_data_are_not_flagged(name):
             assert selector.fit(X, response).result_.flags == {}
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_many_features_that_separate_few_rows_are_not_flagged(seed):
+def test_many_features_that_separate_few_rows_are_not_flagged():
     """As genes do that differ between two tissues."""
-    rng = np.random.default_rng(seed)
     y = np.repeat([0.0, 1.0], [27, 11])
-    X = rng.standard_normal((38, 2000))
-    X[:, :100] += np.outer(y, rng.uniform(2, 6, 100))
-    for d in (1, 5, 50):
-        assert SIS(d).fit(X, y).result_.flags == {}
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((38, 2000))
+        X[:, :100] += np.outer(y, rng.uniform(2, 6, 100))
+        assert all(SIS(d).fit(X, y).result_.flags == {} for d in (1, 5, 50))

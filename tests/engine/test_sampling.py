@@ -31,16 +31,14 @@ def test_pieces_are_sorted_disjoint_and_complete(n, data, seed):
             assert seen == list(range(totals[-1]))
 
 
-@pytest.mark.parametrize(("n", "size"), [(40, 10), (20_000, 10)])  # shuffled, and drawn one by one
-def test_every_row_is_as_likely(n, size):
+@pytest.mark.parametrize("n", [40, 20_000])  # shuffled, and drawn one by one
+def test_every_row_is_as_likely(n):
     """Each piece by itself is uniform, for both ways in which samples are drawn."""
     counts = np.zeros((2, n))
     for seed in range(4000):
-        for k, rows in enumerate(Strata.uniform(n).draw([size // 2, size], "random", seed)):
+        for k, rows in enumerate(Strata.uniform(n).draw([5, 10], "random", seed)):
             counts[k, rows] += 1
-    for piece in counts:
-        bins = piece.reshape(20, -1).sum(axis=1)
-        assert chisquare(bins).pvalue > 1e-3
+    assert (chisquare(counts.reshape(2, 20, -1).sum(axis=2), axis=1).pvalue > 1e-3).all()
 
 
 def test_pairs_of_rows_are_as_likely():
@@ -86,15 +84,12 @@ RESPONSES = {
 
 @pytest.mark.parametrize("kind", RESPONSES)
 def test_strata_divide_rows_by_size(kind):
-    y = RESPONSES[kind](np.random.default_rng(0), 20_000)
-    strata, sizes = by_distance(y)
+    strata, sizes = by_distance(RESPONSES[kind](np.random.default_rng(0), 20_000))
     assert strata.n_strata >= 2
     assert strata.design.sizes == tuple(np.bincount(strata.codes))
     groups = [sizes[strata.codes == h] for h in range(strata.n_strata)]
-    for smaller, larger in pairwise(groups):
-        assert smaller.max() <= larger.min()
-    expected = [np.sqrt(np.mean(np.square(group))) for group in groups]
-    np.testing.assert_allclose(strata.design.spreads, expected)
+    assert all(smaller.max() <= larger.min() for smaller, larger in pairwise(groups))
+    np.testing.assert_allclose(strata.design.spreads, [np.sqrt(np.mean(g**2)) for g in groups])
     largest = np.array([group.max() for group in groups])
     assert (largest <= strata.design.largest).all()
     assert (strata.design.largest <= largest * (1 + 1 / 16) + 1e-300).all()
@@ -125,8 +120,7 @@ def test_equal_sizes_share_a_stratum_and_an_outlier_has_its_own():
 
 @given(n=st.integers(20, 3000), data=st.data(), seed=st.integers(0, 2**32), lazy=st.booleans())
 def test_steps_add_disjoint_rows_as_allocated(n, data, seed, lazy):
-    y = np.random.default_rng(seed).standard_t(2, n)
-    strata, _ = by_distance(y)
+    strata, _ = by_distance(np.random.default_rng(seed).standard_t(2, n))
     totals = sorted(data.draw(st.lists(st.integers(strata.n_strata, n - 1), min_size=1, max_size=4)))
     seen = np.empty(0, int)
     steps = strata.draw(totals, "random", seed, lazy=lazy)
@@ -140,16 +134,14 @@ def test_steps_add_disjoint_rows_as_allocated(n, data, seed, lazy):
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_rows_of_a_stratum_are_as_likely(lazy):
-    y = np.random.default_rng(1).standard_normal(20_000)
-    strata, _ = by_distance(y)
-    drawn = np.zeros(len(y))
+    strata, _ = by_distance(np.random.default_rng(1).standard_normal(20_000))
+    drawn = np.zeros(20_000)
     for seed in range(200):
         for rows in strata.draw([200, 400], "random", seed, lazy=lazy):
             drawn[rows] += 1
     for h in range(strata.n_strata):
-        inside = drawn[strata.codes == h]
-        bins = np.array([part.sum() for part in np.array_split(inside, 20)])
-        assert chisquare(bins, np.full(20, 1) * bins.sum() / 20).pvalue > 1e-4
+        bins = [part.sum() for part in np.array_split(drawn[strata.codes == h], 20)]
+        assert chisquare(bins).pvalue > 1e-4
 
 
 def test_the_first_rows_of_each_stratum_are_read_in_stored_order():
@@ -188,14 +180,8 @@ def test_rows_are_calibrated_where_they_are(dtype, special):
             x[:, 8500] = 7.0 if special == "constant" else 0.0
         case float():
             x[:, 8500] = special
-    source, rows = ArraySource(x), slice(10, 250)
-    found = source.calibrate(rows)
-    expected = calibrate(source, rows, spread(rows, PILOT_ROWS), np.dtype(dtype))
-    np.testing.assert_array_equal(found.scale, expected.scale)
-    np.testing.assert_allclose(found.shift, expected.shift, rtol=1e-5)
-    backwards = ArraySource(x[::-1])
-    np.testing.assert_allclose(
-        backwards.calibrate(slice(50, 290)).shift,
-        calibrate(backwards, slice(50, 290), spread(slice(50, 290), PILOT_ROWS), np.dtype(dtype)).shift,
-        rtol=1e-5,
-    )
+    for source, rows in ((ArraySource(x), slice(10, 250)), (ArraySource(x[::-1]), slice(50, 290))):
+        found = source.calibrate(rows)
+        expected = calibrate(source, rows, spread(rows, PILOT_ROWS), np.dtype(dtype))
+        np.testing.assert_array_equal(found.scale, expected.scale)
+        np.testing.assert_allclose(found.shift, expected.shift, rtol=1e-5)

@@ -10,13 +10,7 @@ from scipy.stats import multivariate_normal, norm
 
 from banditsis import Plan, screen
 from banditsis.engine.sampling import Strata
-from banditsis.plans.floor import (
-    detection_floor,
-    error_level,
-    null_cutoffs,
-    null_shares,
-    sampling_variance,
-)
+from banditsis.plans.floor import detection_floor, error_level, null_cutoffs, null_shares, sampling_variance
 from banditsis.results import selection_mask
 from banditsis.show.report import reliability
 from reference import correlations, simulate

@@ -1,5 +1,7 @@
 """Plans for a budget: within it, better than the paper's, the same every time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,34 +12,29 @@ from banditsis.results import selection_mask
 
 
 @settings(max_examples=25, deadline=None)
-@given(
-    n=st.integers(3, 10**12),
-    p=st.integers(1, 10**6),
-    d=st.integers(1, 10**6),
-    budget=st.floats(1e-9, 1),
-)
+@given(n=st.integers(3, 10**12), p=st.integers(1, 10**6), d=st.integers(1, 10**6), budget=st.floats(1e-9, 1))
 def test_never_above_the_budget(n, p, d, budget):
     budget = max(budget, min(1.0, 4.0001 / n))
-    plan = Plan.optimal(n, p, d, budget)
-    assert plan.n_keep == min(d, p)
-    assert plan.cells <= budget * n * p
-    if plan.name == "optimal":
-        assert plan.steps[0].n_rows >= min(n, 4)
-        assert plan.detection_floor() <= 1.001 * Plan.subsample(n, p, d, int(budget * n)).detection_floor()
-    assert plan == Plan.optimal(n, p, d, budget)
+    for rereads in (False, True):
+        plan = Plan.optimal(n, p, d, budget, rereads=rereads)
+        assert (plan.n_keep, plan.rereads) == (min(d, p), rereads)
+        assert plan.cells <= budget * n * p
+        if plan.name == "optimal":
+            assert plan.steps[0].n_rows >= min(n, 4)
+            one = Plan.subsample(n, p, d, int(budget * n))
+            assert plan.detection_floor() <= 1.001 * one.detection_floor()
+        assert plan == Plan.optimal(n, p, d, budget, rereads=rereads)
 
 
 @pytest.mark.parametrize("n", [10**3, 10**7])
-@pytest.mark.parametrize(
-    ("ratio", "printed", "published"), [(10, 0.94, 0.88), (100, 0.92, 0.95), (10**4, 0.90, 1)]
-)
-def test_lower_floor_than_the_paper_at_its_cost(n, ratio, printed, published):
+def test_lower_floor_than_the_paper_at_its_cost(n):
     p = 10**5
-    for discard, alpha, bound in ((1 / 2, 1.1, printed), (1 / 3, 1.0, published)):
-        paper = Plan.paper(n, p, p // ratio, alpha, discard)
-        plan = Plan.optimal(n, p, p // ratio, paper.cells)
-        assert plan.cells <= paper.cells
-        assert plan.detection_floor() <= bound * paper.detection_floor()
+    for ratio, printed, published in ((10, 0.94, 0.88), (100, 0.92, 0.95), (10**4, 0.90, 1)):
+        for discard, alpha, bound in ((1 / 2, 1.1, printed), (1 / 3, 1.0, published)):
+            paper = Plan.paper(n, p, p // ratio, alpha, discard)
+            plan = Plan.optimal(n, p, p // ratio, paper.cells)
+            assert plan.cells <= paper.cells
+            assert plan.detection_floor() <= bound * paper.detection_floor()
 
 
 def test_keeps_what_matters_more_often_than_the_paper():
@@ -55,25 +52,20 @@ def test_keeps_what_matters_more_often_than_the_paper():
     assert kept[1] > kept[0] + 0.2
 
 
-@pytest.mark.parametrize(
-    ("budget", "message"),
-    [
+def test_budgets_of_cells_and_of_everything_and_impossible_ones():
+    exact = Plan.exact(10_000, 500, 50)
+    assert Plan.optimal(10_000, 500, 50, 0.05) == Plan.optimal(10_000, 500, 50, 250_000)
+    assert Plan.optimal(10_000, 500, 50, 1.0) == Plan.optimal(10_000, 500, 50, 10**9) == exact
+    assert Plan.optimal(10_000, 500, 50, 1.0, rereads=True) == replace(exact, rereads=True)
+    for budget, message in (
         (0.00001, r"0.1 rows .* at least 0.0004"),
         (1000, r"2 rows .* at least 2,000 cells"),
         (0, r"budget must be at least 1, got 0"),
         (1.5, r"budget must be in \(0, 1\], got 1.5"),
         (-0.5, r"budget must be in \(0, 1\], got -0.5"),
-    ],
-)
-def test_impossible_budgets(budget, message):
-    with pytest.raises(ValueError, match=message):
-        Plan.optimal(10_000, 500, 50, budget)
-
-
-def test_budgets_of_cells_and_of_everything():
-    assert Plan.optimal(10_000, 500, 50, 0.05) == Plan.optimal(10_000, 500, 50, 250_000)
-    assert Plan.optimal(10_000, 500, 50, 1.0) == Plan.exact(10_000, 500, 50)
-    assert Plan.optimal(10_000, 500, 50, 10**9) == Plan.exact(10_000, 500, 50)
+    ):
+        with pytest.raises(ValueError, match=message):
+            Plan.optimal(10_000, 500, 50, budget)
 
 
 def test_a_budget_is_kept_if_nothing_is_dropped():

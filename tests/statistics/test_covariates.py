@@ -148,11 +148,7 @@ def test_detection_floor_and_interval_count_the_covariates():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        (
-            {"covariates": np.where(Z > 2, np.nan, Z)},
-            ValueError,
-            r"covariates contain NaN in row \d+, col",
-        ),
+        ({"covariates": np.where(Z > 2, np.nan, Z)}, ValueError, r"covariates contain NaN in row \d+, col"),
         ({"covariates": Z[:-1]}, ValueError, r"covariates must have shape \(400,\) or \(400, k\)"),
         ({"covariates": scipy.sparse.csr_array(Z)}, TypeError, r"pass covariates\.toarray\(\)"),
         ({"covariates": np.column_stack([Z, Y])}, ValueError, "response is a linear combination of the cov"),

@@ -8,8 +8,6 @@ import statsmodels.api as sm
 from scipy.stats import chi2
 
 from banditsis import Plan, screen
-from banditsis.statistics.covariates import whiten
-from banditsis.statistics.moments import eliminate, residuals
 
 rng = np.random.default_rng(5)
 N, P, K = 240, 8, 3
@@ -194,11 +192,3 @@ def test_a_response_or_feature_that_the_covariates_explain_in_the_present_rows()
     assert abs(given_covariates(x, np.where(group, 2.0, Y), group.astype(float)).scores[0]) < 1e-6
     x[:, 1] = np.where(np.isnan(x[:, 1]), np.nan, Z[:, 0] * 3 + 1)
     assert given_covariates(x).scores[1] == 0
-
-
-def test_a_gram_matrix_is_eliminated_and_whitened():
-    pairs = np.array([[4.0], [2.0], [3.0]])
-    pivots = eliminate(pairs, np.array([[1e-9], [1e-9]]))
-    assert pivots.ravel().tolist() == [4, 2]  # 3 - 2² / 4
-    assert residuals(pairs, pivots, np.array([[2.0], [1.5]])).ravel().tolist() == [2, 0.5]
-    assert whiten(np.diag([4.0, 0.0, 1.0])).shape == (2, 3)

@@ -254,12 +254,6 @@ def test_a_constant_response_or_feature_keeps_its_pvalue():
 # Samples as values and counts
 
 
-def test_spans_of_lattices():
-    assert find_atoms(np.array([0.0, 0.3, 0.9, 1.2])).span == pytest.approx(0.3)
-    assert find_atoms(np.array([0.0, 0.3, 1.0])).span == 0
-    assert find_atoms(np.array([7.0, 7.0])).span == 0
-
-
 rng = np.random.default_rng(0)
 MANY = {
     "normal": rng.standard_normal(20_000),

@@ -183,21 +183,6 @@ def test_plans_that_read_again():
     assert sum(c > 0 for c in limited.cells_by_step) < len(again.steps)  # nothing new, nothing read
 
 
-def test_optimal_plans_count_what_is_read_again():
-    rng = np.random.default_rng(0)
-    for _ in range(25):
-        n, p = int(10 ** rng.uniform(0.7, 6)), int(10 ** rng.uniform(0.5, 5))
-        d, least = int(rng.integers(1, p)), min(4, n) * p
-        budget = int(least + (n * p - least) * rng.random() ** 4)
-        plan = Plan.optimal(n, p, d, budget, rereads=True)
-        assert plan.rereads
-        assert plan.cells <= budget
-        assert plan.n_keep == d
-        one = Plan.subsample(n, p, d, budget // p)
-        assert plan.detection_floor() <= one.detection_floor() * 1.0001
-    assert Plan.optimal(100, 10, 2, 1.0, rereads=True) == reread(Plan.exact(100, 10, 2))
-
-
 @pytest.mark.parametrize("budget", [0.01, 40_000])
 def test_estimators_stay_within_the_budget(name, budget):
     X, y = make(20_000, 60)
