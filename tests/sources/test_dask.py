@@ -41,6 +41,12 @@ def same(found, expected, tolerance=1e-12):
         np.testing.assert_allclose(one.scores, other.scores, atol=tolerance)
 
 
+def blockwise(function, *args, chunks=(20, P)):
+    """Blocks of X that a function passes on when they are computed."""
+    x = da.from_array(X, chunks=chunks)
+    return x.map_blocks(function, *args, dtype=float, meta=np.empty((0, 0)))
+
+
 OPTIONS = {"row_order": "random", "random_state": 1}
 
 
@@ -70,9 +76,8 @@ def test_sparse_blocks(missing):
     # Not so sparse that features are undecided: sparse columns are not shifted, so the sums of fourth powers
     # differ a little from those of dense ones, and with them who is undecided.
     gap, offset, tolerance = (0.0, 0, 1e-10) if missing == "raise" else (np.nan, 1e9, 1e-6)
-    dense = np.where(rng.random((N, P)) < 0.4, X + offset, gap)
+    dense, options = np.where(rng.random((N, P)) < 0.4, X + offset, gap), {"missing": missing, **OPTIONS}
     x = da.from_array(dense, chunks=(450, 30)).map_blocks(sp.csr_matrix, dtype=float)
-    options = {"missing": missing, **OPTIONS}
     same(screen(x, Y, PLAN, **options), screen(dense, Y, PLAN, **options), tolerance)
 
 
@@ -194,7 +199,7 @@ def counted(block, path):
 @pytest.mark.parametrize("response", [Y, lazy(Y, 450)], ids=["array", "Dask array"])
 def test_only_blocks_that_a_plan_needs_are_loaded(tmp_path, response):
     path = tmp_path / "loaded"
-    x = da.from_array(X, chunks=(20, P)).map_blocks(counted, str(path), dtype=float, meta=np.empty((0, 0)))
+    x = blockwise(counted, str(path))
     plan = Plan(N, P, ((150, 20), (300, 5)))
     found = screen(x, response, plan, random_state=0)
     assert found.parameters["row_order"] == "blocks"
@@ -215,22 +220,21 @@ def test_an_error_carries_the_rounds_before_it(tmp_path):
             raise OSError("the disk is gone")
         return block
 
-    x = da.from_array(X, chunks=(20, P)).map_blocks(breaks_later, dtype=float, meta=np.empty((0, 0)))
     plan = Plan(N, P, ((200, 20), (400, 5)))
 
     def break_after_first_round(done, total):
         if done >= 200 * P:
             (tmp_path / "now").touch()
 
+    x = blockwise(breaks_later)
     with pytest.raises(RuntimeError, match=r"round 2 .*the disk is gone") as caught:
         screen(x, Y, plan, random_state=0, progress=break_after_first_round)
     assert len(caught.value.partial.selected) == 20
 
 
-def test_zarr_arrays_of_many_chunks(tables, tmp_path):
-    _, frame = tables
-    expected = SIS(2).fit(frame.drop(columns="y"), frame["y"]).result_
-    da.from_array(frame.to_numpy(), chunks=(99, 4)).to_zarr(tmp_path / "x.zarr")
+def test_zarr_arrays_of_many_chunks(tmp_path):
+    expected = SIS(2).fit(X[:, :12], Y).result_
+    da.from_array(np.column_stack([X[:, :12], Y]), chunks=(99, 4)).to_zarr(tmp_path / "x.zarr")
     stored = da.from_zarr(tmp_path / "x.zarr")
     for x in (stored[:, :-1], stored[:, :-1].persist()):
         same(SIS(2).fit(x, stored[:, -1]).result_, expected)
@@ -247,7 +251,7 @@ def test_a_scheduler_that_dies_is_named():
     settings = {"distributed.comm.timeouts.connect": "1s", "logging.distributed": "critical"}
     options = {"processes": False, "n_workers": 1, "dashboard_address": ":0", "silence_logs": 50}
     with dask.config.set(settings), LocalCluster(**options) as cluster, Client(cluster, timeout=1):
-        x = da.from_array(X, chunks=(20, P)).map_blocks(slowly, 0.3, dtype=float)
+        x = blockwise(slowly, 0.3)
         threading.Thread(target=close).start()
         with pytest.raises(RuntimeError, match=r"scheduler no longer answers"):
             DaskSource(x).read(slice(0, N), None)
@@ -261,13 +265,8 @@ def client():
         "distributed.admin.low-level-log-length": 0,
         "logging.distributed": "critical",
     }
-    with (
-        dask.config.set(settings),
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with dask.config.set(settings), LocalCluster(**options) as cluster, Client(cluster) as client:
         yield client
 
 
@@ -294,9 +293,7 @@ def fails_once(block, path):
 
 
 def test_a_task_that_fails_once_is_tried_again(client, tmp_path):
-    x = da.from_array(X, chunks=(500, P)).map_blocks(
-        fails_once, str(tmp_path / "failed"), dtype=float, meta=np.empty((0, 0))
-    )
+    x = blockwise(fails_once, str(tmp_path / "failed"), chunks=(500, P))
     plan = Plan.exact(N, P, 5)
     same(screen(x, Y, plan), screen(X, Y, plan))
     assert (tmp_path / "failed").exists()
@@ -304,9 +301,8 @@ def test_a_task_that_fails_once_is_tried_again(client, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_an_interruption_cancels_what_is_under_way(client):
-    x = da.from_array(X, chunks=(50, P)).map_blocks(slowly, 0.2, dtype=float)
-    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+    x = blockwise(slowly, 0.2, chunks=(50, P))
+    threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         screen(x, Y, Plan.exact(N, P, 5))
     deadline = time.monotonic() + 10
@@ -318,16 +314,15 @@ def test_an_interruption_cancels_what_is_under_way(client):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_a_worker_killed_in_each_round_changes_nothing(client, monkeypatch):
     monkeypatch.setattr("banditsis.sources.dask.MAX_WEIGHTS", 1)  # a graph for each block
-    x = client.persist(da.from_array(X, chunks=(500, P)).map_blocks(slowly, 0.02, dtype=float))
+    x = client.persist(blockwise(slowly, 0.02, chunks=(500, P)))
     plan = Plan(N, P, ((400, 20), (900, 10), (1500, 5)))
     killed, calls = [], []
 
     def on_progress(done, total):
         calls.append(done)
         if len(calls) in (1, 5, 9):  # the first block of each round
-            pid = max(worker.pid for worker in client.cluster.workers.values() if worker.pid)
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
+            killed.append(max(worker.pid for worker in client.cluster.workers.values() if worker.pid))
+            os.kill(killed[-1], signal.SIGKILL)
 
     same(screen(x, Y, plan, progress=on_progress, **OPTIONS), screen(X, Y, plan, **OPTIONS))
     assert len(killed) == len(plan.steps)
@@ -344,18 +339,17 @@ print(tile.tolist())
 
 def test_many_processes_may_fill_the_cache_of_kernels_at_once(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", COMPILE]
     started = [
-        subprocess.Popen([sys.executable, "-c", COMPILE], env=environment, stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
     assert {process.communicate()[0].strip() for process in started} == {"[[0.0, 2.0], [3.0, 5.0]]"}
     assert any(tmp_path.rglob("*.nbi"))
 
 
 def test_repeated_column_names_are_reported():
-    frame = pd.DataFrame(np.random.default_rng(0).standard_normal((100, 3)), columns=["a", "b", "a"])
-    lazy = dd.from_pandas(frame, npartitions=2)
+    frame = pd.DataFrame(X[:100, :3], columns=["a", "b", "a"])
     selector = SIS(1).fit(frame.to_numpy(), frame["b"])
     for use in (open_source, lambda data: SIS(1).fit(data, frame["b"]), selector.transform):
         with pytest.raises(ValueError, match="the frame has several columns called 'a'"):
-            use(lazy)
+            use(dd.from_pandas(frame, npartitions=2))
