@@ -1,7 +1,5 @@
 """A headless Chromium, spoken to over a pipe in its own DevTools protocol: no driver, no package."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
@@ -50,11 +48,10 @@ class Browser:
         to_read, self._write = _pipe()
         self._read, to_write = _pipe()
         command = [sys.executable, "-c", START, str(to_read), str(to_write), shutil.which(program), *FLAGS]
+        command += [f"--user-data-dir={profile}", "about:blank"]
+        nothing = subprocess.DEVNULL
         self._process = subprocess.Popen(
-            [*command, f"--user-data-dir={profile}", "about:blank"],
-            pass_fds=(to_read, to_write),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            command, pass_fds=(to_read, to_write), stdout=nothing, stderr=nothing
         )
         os.close(to_read)
         os.close(to_write)
@@ -136,12 +133,10 @@ class Browser:
     def complaints(self):
         """What was logged, thrown, blocked, asked for by dialog or requested over a network."""
         self.run("0")
-        kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
-        found = [e for e in self.events if e.get("method") in (*kinds, "Page.javascriptDialogOpening")]
-        requests = [e for e in self.events if e.get("method") == "Network.requestWillBeSent"]
-        return found + [
-            e for e in requests if not e["params"]["request"]["url"].startswith(("file:", "data:"))
-        ]
+        kinds = ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"]
+        kinds += ["Page.javascriptDialogOpening", "Network.requestWillBeSent"]
+        found = [(e["params"].get("request"), e) for e in self.events if e.get("method") in kinds]
+        return [e for request, e in found if not (request and request["url"].startswith(("file:", "data:")))]
 
     def screenshot(self, path):
         """Save what the window shows."""
