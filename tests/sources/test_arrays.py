@@ -1,13 +1,23 @@
-"""Arrays: half precision is that of float32, and sums with several weights are right for any shape."""
+"""Arrays in memory, of half precision too, and mapped files: what is read, and files that change."""
+
+import ctypes
+import mmap
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from banditsis import Plan, screen
+import files
+from banditsis import BanditSIS, Plan, open_source, screen
 from banditsis.kernels.cells import convert_half
+from banditsis.sources import memmap
 from banditsis.sources.array import ArraySource
 from banditsis.sources.base import Calibration
+from banditsis.sources.memmap import MappedSource
 from banditsis.statistics.moments import Weights
+from source_promises import plain_sums
 
 rng = np.random.default_rng(5)
 X = rng.standard_normal((600, 70)).astype(np.float16)
@@ -71,13 +81,10 @@ def test_sums_are_those_of_products(shape, dtype, order):
     z = x.astype(np.float64) - shift
     for q, squared, fourth in ((2, False, False), (5, False, True), (11, True, False), (24, False, False)):
         linear, v = rng.standard_normal((n, q)), rng.random(n) if squared else None
-        found = sums(x, shift, Weights.of(linear, v, fourth=fourth))
-        v = np.ones(n) if v is None else v
-        powers = [(z**4).sum(axis=0)] if fourth else []
-        expected = 1 + np.vstack([v @ z, linear.T @ z, v @ z**2, *powers])
-        size = np.abs(np.column_stack([v, linear])).T @ np.abs(z)
-        limit = np.vstack([size, v @ z**2, *powers]) * np.finfo(dtype).eps * (8 + np.sqrt(n)) + 1e-13
-        assert (np.abs(found - expected) <= limit).all()
+        weights = Weights.of(linear, v, fourth=fourth)
+        sizes = plain_sums(np.abs(z), Weights.of(np.abs(linear), v, fourth=fourth))
+        limit = sizes * np.finfo(dtype).eps * (8 + np.sqrt(n)) + 1e-13
+        assert (np.abs(sums(x, shift, weights) - 1 - plain_sums(z, weights)) <= limit).all()
 
 
 @pytest.mark.parametrize("order", "CF")
@@ -95,3 +102,127 @@ def test_columns_of_an_array_are_read_in_place(order):
     np.testing.assert_array_equal(columns, x[10:, [1, 7]].T)
     assert all(column.flags.c_contiguous for column in columns)
     assert np.shares_memory(columns[0], x) == (order == "F")
+
+
+def cached_bytes(path):
+    """Bytes of a file that are in the page cache."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE) as map:
+        first = (ctypes.c_char * len(map)).from_buffer(map)
+        pages = (ctypes.c_ubyte * -(-len(map) // mmap.PAGESIZE))()
+        library = ctypes.CDLL(None, use_errno=True)
+        assert library.mincore(ctypes.c_void_p(ctypes.addressof(first)), len(map), pages) == 0
+        del first
+        return mmap.PAGESIZE * int((np.frombuffer(pages, np.uint8) & 1).sum())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux to look at the page cache")
+@pytest.mark.parametrize("p", [200, 6000, 200_000])
+def test_the_bytes_that_are_estimated_are_those_read_from_the_disk(p, tmp_path):
+    n = 72_000_000 // (4 * p)
+    path = tmp_path / "x.npy"
+    np.save(path, rng.standard_normal((n, p), dtype=np.float32))
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if cached_bytes(path):
+        pytest.skip("this file system keeps its files in memory")
+    source, plan = open_source(path), Plan.paper(n, p, 5, 0.5)
+    result = screen(source, rng.standard_normal(n), plan, missing="pairwise", random_state=0)
+    scattered = result.parameters["row_order"] == "random"
+    shapes = [(r.cells // r.n_features, r.n_features) for r in result.rounds]
+    estimated = sum(source.bytes_touched(*s, scattered=scattered and s[0] < n) for s in shapes)
+    assert 0.7 < min(estimated, path.stat().st_size) / cached_bytes(path) < 1.4
+
+
+LAYOUTS = {
+    "row-major": lambda X: X,
+    "some columns": lambda X: X[3:, 5:-2:3],
+    "reversed": lambda X: X[::-1, ::-1],
+    "column-major": lambda X: X.T,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["f4", "i2"])
+def test_scattered_cells_are_requested_and_summed(layout, dtype, tmp_path, monkeypatch):
+    monkeypatch.setattr(memmap, "AS_IN_MEMORY", 0)
+    monkeypatch.setattr(memmap, "MIN_DISK_SECONDS", 0)  # as if nothing were cached
+    np.save(tmp_path / "x.npy", (100 * rng.standard_normal((600, 9000))).astype(dtype))
+    X = LAYOUTS[layout](np.load(tmp_path / "x.npy", mmap_mode="r"))
+    source = open_source(X)
+    assert isinstance(source, MappedSource)
+    rows, columns = np.arange(7, X.shape[0], 11), np.append(np.arange(4), np.arange(400, X.shape[1], 37))
+    starts, stops = source._byte_ranges(*((rows, columns) if source.by_row else (columns, rows)))
+    first = X.ctypes.data - np.frombuffer(X._mmap, np.uint8).ctypes.data
+    cells = first + np.add.outer(rows * X.strides[0], columns * X.strides[1]).ravel()
+    place = np.searchsorted(starts, cells, side="right") - 1
+    assert (cells + X.itemsize <= stops[place]).all()
+    assert starts[0] >= 0
+    assert stops[-1] <= len(X._mmap)
+    assert source.read(rows[:0], columns).shape == (0, len(columns))
+    y, plan = rng.standard_normal(X.shape[0]), Plan.paper(*X.shape, 20)
+    result = screen(source, y, plan, row_order="random", random_state=0)
+    expected = screen(np.array(X), y, plan, random_state=0)
+    np.testing.assert_array_equal(result.selected, expected.selected)
+    np.testing.assert_allclose(result.scores, expected.scores, atol=1e-6)
+
+
+def write_npy(X):
+    path = files.new_path("x.npy")
+    np.save(path, X)
+    return path
+
+
+def write_arrow(X):
+    parts = (files.table(part, [f"x{j}" for j in range(X.shape[1])]) for part in np.split(X, 4))
+    return files.write_tables("feather", *parts)
+
+
+MAPPED = {"npy": write_npy, "feather": write_arrow, "h5": lambda X: files.write_hdf5(X, list("abcdefghijkl"))}
+
+
+def test_selectors_know_that_an_array_is_mapped(monkeypatch):
+    monkeypatch.setattr(memmap, "AS_IN_MEMORY", 0)
+    X = rng.standard_normal((40_000, 12))
+    mapped = np.load(write_npy(X), mmap_mode="r")
+    for data in (mapped, np.asarray(mapped), mapped[:, :], open_source(MAPPED["h5"](X))):
+        selector = BanditSIS(2, alpha=0.5, random_state=0).fit(data, X[:, 3] + rng.standard_normal(40_000))
+        assert selector.result_.parameters["row_order"] == "blocks"
+    selector = BanditSIS(2, alpha=0.5, random_state=0).fit(mapped + 1.0, X[:, 3])  # in memory again
+    assert selector.result_.parameters["row_order"] == "random"
+
+
+SHRINKING = """
+import os, sys
+import numpy as np
+from banditsis import Plan, open_source, screen
+
+path, when = sys.argv[1:]
+source = open_source(path)
+
+class Shrink:
+    def __call__(self, *counts):
+        pass
+    def round_done(self, round):
+        os.truncate(path, 5000)
+
+if when == "opened":
+    os.truncate(path, 5000)
+n, p = source.shape
+try:
+    screen(source, np.arange(n) % 7.0, Plan.paper(n, p, 2), row_order="random", progress=Shrink())
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not let others shorten a mapped file")
+@pytest.mark.parametrize("when", ["opened", "screened"])
+@pytest.mark.parametrize("kind", MAPPED)
+def test_a_file_that_is_cut_during_a_run(kind, when):
+    path = MAPPED[kind](rng.standard_normal((20_000, 12)))
+    command = [sys.executable, "-c", SHRINKING, str(path), when]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert f"{path} became shorter while it was read" in run.stdout
+    assert "to 5,000 bytes" in run.stdout

@@ -27,8 +27,7 @@ def build(X, squares=False, main_effects=True):
 def compare(source, built, y, tolerance, **options):
     plan = Plan.exact(*built.shape, 10)
     ours, theirs = screen(source, y, plan, **options), screen(built, y, plan, **options)
-    many = np.ndim(y) == 2
-    for a, b in zip(ours if many else [ours], theirs if many else [theirs], strict=True):
+    for a, b in zip(ours, theirs, strict=True) if np.ndim(y) == 2 else [(ours, theirs)]:
         np.testing.assert_allclose(a.scores, b.scores, rtol=0, atol=tolerance)
     return ours
 
@@ -81,11 +80,9 @@ def test_products_without_variance_score_zero(dtype):
 @pytest.mark.parametrize("alpha", [0.3, 1.5])
 @pytest.mark.parametrize("statistic", ["pearson", "anova"])
 def test_rounds_over_few_pairs_agree(alpha, statistic):
-    built = build(X)
-    plan = Plan.paper(*built.shape, 5, alpha=alpha)
-    y = Y[:, 0] if statistic == "pearson" else CLASSES
-    ours = screen(Interactions(X), y, plan, statistic=statistic, random_state=0)
-    theirs = screen(built, y, plan, statistic=statistic, random_state=0)
+    built, y = build(X), Y[:, 0] if statistic == "pearson" else CLASSES
+    plan, options = Plan.paper(*built.shape, 5, alpha=alpha), {"statistic": statistic, "random_state": 0}
+    ours, theirs = (screen(data, y, plan, **options) for data in (Interactions(X), built))
     np.testing.assert_array_equal(ours.last_round, theirs.last_round)
     np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-9)
 
@@ -163,26 +160,18 @@ def test_estimators_select_transform_and_name(estimator):
         fitted.transform(Interactions(X[:, :5]))
 
 
-GAP = np.where((np.arange(N) == 17)[:, None] & (np.arange(M) == 5), np.nan, X)
-
-
-def test_nan_is_found_and_named():
-    source = Interactions(GAP, names=[f"t{j}" for j in range(M)])
-    with pytest.raises(ValueError, match=r"NaN.*'t5'.* 17\b.*pairwise"):
-        screen(source, Y[:, 0], Plan.exact(*source.shape, 5))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
+def test_nan_and_arguments_that_do_not_fit_raise():
+    gap, names = X.copy(), [f"t{j}" for j in range(M)]
+    gap[17, 5] = np.nan
+    source = Interactions(gap, names=names)
+    for use, message in (
+        (lambda: screen(source, Y[:, 0], Plan.exact(*source.shape, 5)), r"NaN.*'t5'.* 17\b.*pairwise"),
         (lambda: Interactions(X[:, :1], main_effects=False), "no pairs"),
         (lambda: Interactions(X, names=iter("ab")), r"2 names.* 70 columns"),
         (lambda: Interactions(open_source(X), names="ab"), r"2 names.* 70 columns"),
-    ],
-)
-def test_arguments_that_do_not_fit_raise(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+    ):
+        with pytest.raises(ValueError, match=message):
+            use()
 
 
 @pytest.mark.parametrize("missing", ["raise", "pairwise"])

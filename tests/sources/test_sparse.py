@@ -1,7 +1,7 @@
 """Sparse matrices: the same numbers as dense ones, without ever being dense."""
 
 import tracemalloc
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -24,7 +24,6 @@ X[:, 6] = 0.0  # without a stored cell
 Y = X[:, 1] - 2 * X[:, 9] + 0.2 * X[:, 4] + 0.3 * rng.standard_normal(N)
 GAPS = np.where((X != 0) & (rng.random(X.shape) < 0.2), np.nan, X)
 LINEAR = np.column_stack([np.linspace(-1, 2, N), np.cos(np.arange(N))])
-KINDS_OF_WEIGHTS = list(product((1, 2), (False, True), (False, True), (False, True)))
 KINDS = {
     "csr": sparse.csr_array,
     "csc": sparse.csc_array,
@@ -32,25 +31,22 @@ KINDS = {
     "lil": sparse.lil_array,
     "csr, wide indices": lambda X: _wide(sparse.csr_array(X)),
     "csc, wide indices": lambda X: _wide(sparse.csc_array(X)),
-    "csr, duplicates": lambda X: _twice(X).tocsr(),
+    "csr, duplicates": lambda X: _twice(X),
     "csc, unsorted": lambda X: _unsorted(sparse.csc_array(X)),
 }
 
 
 def _wide(matrix):
-    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+    matrix.indptr, matrix.indices = (part.astype(np.int64) for part in (matrix.indptr, matrix.indices))
     return matrix
 
 
 def _twice(X):
     """Each cell as the sum of two that are stored one by one."""
-    half = sparse.coo_array(X)
-    row, column = half.coords
-    data = np.concatenate([half.data / 2, half.data / 2])
-    coords = (np.tile(row, 2), np.tile(column, 2))
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(coords[0], minlength=len(X)))])
-    order = np.argsort(coords[0], kind="stable")
-    return sparse.csr_array((data[order], coords[1][order], indptr), X.shape)
+    half = sparse.csr_array(X / 2)
+    rows = list(pairwise(half.indptr))
+    data, indices = (np.concatenate([np.tile(a[i:j], 2) for i, j in rows]) for a in (half.data, half.indices))
+    return sparse.csr_array((data, indices, 2 * half.indptr), X.shape)
 
 
 def _unsorted(matrix):
@@ -105,14 +101,13 @@ def test_scores_of_every_dtype(build, dtype):
 
 
 @pytest.mark.parametrize("columns", [None, np.array([0, 1, 4, 6, 36]), np.array([9])])
-@pytest.mark.parametrize("kind", KINDS_OF_WEIGHTS)
+@pytest.mark.parametrize(("n_linear", "v", "presence", "fourth"), list(product((1, 2), *[(False, True)] * 3)))
 @pytest.mark.parametrize("build", ["csr", "csc"])
-def test_sums(build, kind, columns):
-    n_linear, v, presence, fourth = kind
-    x, weights = GAPS if presence else X, (LINEAR[:, :n_linear], np.linspace(1, 2, N) if v else None)
-    present = np.column_stack([np.ones(N), LINEAR]) if presence else None
+def test_sums(build, n_linear, v, presence, fourth, columns):
+    x, present = (GAPS, np.column_stack([np.ones(N), LINEAR])) if presence else (X, None)
+    weights = Weights.of(LINEAR[:, :n_linear], np.linspace(1, 2, N) if v else None, present, fourth)
     for rows in (slice(0, N), slice(5, 190), np.array([0, 3, 4, 99, 210])):
-        check_sums(SparseSource(KINDS[build](x)), x, rows, columns, Weights.of(*weights, present, fourth))
+        check_sums(SparseSource(KINDS[build](x)), x, rows, columns, weights)
 
 
 def test_columns_are_read_whole_and_rows_are_not_by_any_threads():
@@ -126,10 +121,9 @@ def test_columns_are_read_whole_and_rows_are_not_by_any_threads():
     assert "blocks of 3,000" in by_column.notes[0]
     asked = screen(x.tocsc(), y, plan, row_order="random", random_state=0)
     np.testing.assert_array_equal(asked.selected, by_row.selected)
-    for matrix, expected in ((x, by_row), (x.tocsc(), by_column)):
-        for n_jobs in (1, 2, 5):
-            found = screen(matrix, y, plan, n_jobs=n_jobs, random_state=0)
-            np.testing.assert_array_equal(found.scores, expected.scores)
+    for (matrix, expected), n_jobs in product(((x, by_row), (x.tocsc(), by_column)), (1, 2, 5)):
+        found = screen(matrix, y, plan, n_jobs=n_jobs, random_state=0)
+        np.testing.assert_array_equal(found.scores, expected.scores)
 
 
 def test_nothing_is_made_dense():
@@ -145,21 +139,18 @@ def test_nothing_is_made_dense():
         assert peak < 20e6  # dense, it has 1.6 GB
 
 
-def test_selectors_accept_and_return_sparse_matrices():
-    for build in ("csr", "csc", "coo"):
-        matrix = KINDS[build](X)
-        selector = SIS(3).fit(matrix, Y)
-        kept = selector.transform(matrix)
-        assert sparse.issparse(kept)
-        np.testing.assert_array_equal(kept.toarray(), X[:, selector.get_support()])
-        assert BanditSIS(3, random_state=0).fit(matrix, Y).n_features_in_ == P
-
-
-def test_complex_values_and_wrong_names_raise():
+@pytest.mark.parametrize("build", ["csr", "csc", "coo"])
+def test_selectors_accept_and_return_sparse_matrices(build):
+    matrix = KINDS[build](X)
+    selector = SIS(3).fit(matrix, Y)
+    kept = selector.transform(matrix)
+    assert sparse.issparse(kept)
+    np.testing.assert_array_equal(kept.toarray(), X[:, selector.get_support()])
+    assert BanditSIS(3, random_state=0).fit(matrix, Y).n_features_in_ == P
     with pytest.raises(ValueError, match="Complex data not supported"):
-        open_source(sparse.csr_array(X.astype(complex)))
+        open_source(matrix.astype(complex))
     with pytest.raises(ValueError, match=r"2 names.* 37 columns"):
-        open_source(sparse.csr_array(X), ["a", "b"])
+        open_source(matrix, ["a", "b"])
 
 
 @pytest.mark.parametrize("missing", [0.2, 0.6, 0.98])
