@@ -8,14 +8,8 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from banditsis import SIS, TableEncoder, open_source
-
-
-@parametrize_with_checks([TableEncoder()])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def table(n=200, seed=0):

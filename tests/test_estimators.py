@@ -12,18 +12,18 @@ from sklearn.model_selection import GridSearchCV, ShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from banditsis import SIS, BanditSIS, IterativeSIS, build_index, open_source
+from banditsis import SIS, BanditSIS, IterativeSIS, TableEncoder, build_index, open_source
 from banditsis.plans import ALL_ROWS_READ
 from banditsis.results import has_pvalues
 
+WEIGHTS = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
 REPEATED = "the default number of features depends on the number of rows, not on their weights"
+SELECTORS = [SIS(), SIS(max_samples=0.5), SIS(statistic="anova"), BanditSIS(), SIS(missing="pairwise")]
 
 
 @parametrize_with_checks(
-    [SIS(), SIS(max_samples=0.5), SIS(statistic="anova"), BanditSIS(), SIS(missing="pairwise")],
-    expected_failed_checks=lambda estimator: {
-        f"check_sample_weight_equivalence_on_{kind}_data": REPEATED for kind in ("dense", "sparse")
-    },
+    [*SELECTORS, IterativeSIS(), TableEncoder()],
+    expected_failed_checks=lambda selector: dict.fromkeys(WEIGHTS, REPEATED) if selector in SELECTORS else {},
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -144,17 +144,14 @@ def test_all_rows_are_read_by_default_where_that_is_as_fast():
     y = X[:, 3] - X[:, 8] + 0.3 * rng.standard_normal(38)
     for n_jobs in (1, 4):
         small = BanditSIS(5, random_state=0, n_jobs=n_jobs).fit(X, y).result_
-        assert ALL_ROWS_READ in small.notes
-        np.testing.assert_array_equal(small.scores, SIS(5).fit(X, y).result_.scores)
-        assert has_pvalues(small)
-        assert set(small.associated.tolist()) == {3, 8}
+        assert (ALL_ROWS_READ in small.notes, has_pvalues(small), {*small.associated}) == (True, True, {3, 8})
+        np.testing.assert_array_equal(small.scores, SIS(5).fit(X, y).scores_)
     found = BanditSIS(fdr=0.05, random_state=0).fit(X, y).result_
     np.testing.assert_array_equal(found.selected, SIS(fdr=0.05).fit(X, y).result_.selected)
     sampled = BanditSIS(5, alpha=1.0, random_state=0).fit(X, y).result_
-    assert sampled.fraction_read < 1
-    assert any("exact screening, which reads every row, would be" in note for note in sampled.notes)
     large = BanditSIS(5, random_state=0).fit(np.tile(X, (400, 4)).astype("f4"), np.tile(y, 400)).result_
-    assert large.fraction_read < 0.2
+    assert max(sampled.fraction_read, 5 * large.fraction_read) < 1
+    assert any("exact screening, which reads every row, would be" in note for note in sampled.notes)
     assert not [note for note in large.notes if "as fast" in note]
 
 
@@ -169,8 +166,7 @@ def test_cross_validation_of_sources(tmp_path):
     folds = ShuffleSplit(3, random_state=0)
     expected = cross_val_score(pipeline, X, y, cv=folds)
     for path in (tmp_path / "x.npy", tmp_path / "x.index"):
-        scores = cross_val_score(pipeline, open_source(path), y, cv=folds)
-        np.testing.assert_allclose(scores, expected)
+        np.testing.assert_allclose(cross_val_score(pipeline, open_source(path), y, cv=folds), expected)
     rows = rng.permutation(600)[:50]
     picked = open_source(tmp_path / "x.index")[rows][20:]
     np.testing.assert_array_equal(picked.to_original(picked.read(slice(0, 30), None)), X[rows[20:]])

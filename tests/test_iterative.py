@@ -8,15 +8,9 @@ from sklearn.base import clone
 from sklearn.linear_model import LassoCV, LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from banditsis import SIS, BanditSIS, IterativeSIS, open_source
 from reference import correlations
-
-
-@parametrize_with_checks([IterativeSIS()])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def hidden(n, p, rho, seed):

@@ -125,18 +125,27 @@ def test_signal_and_noise_have_different_marks(result):
 
 
 def test_what_is_not_known_is_left_out(result):
-    """Names, intervals of other statistics, and intervals of rows that are no random sample."""
-    text = replace(result, about=About()).to_html()
-    assert "<h1>Features associated with the response</h1>" in text
-    assert not re.search("<dt>(Target|Data|Date)</dt>", text)
-    classes = np.digitize(Y, [-1, 1])
-    text = screen(X, classes, Plan.paper(2000, 60, 3), statistic="anova", random_state=0).to_html()
-    assert text.count('<line class="bar"') == 3
+    """Names, intervals of other statistics, of rows that are no random sample, and of no features."""
+    plan, noise, bare = Plan.paper(2000, 60, 3), rng.standard_normal(2000), replace(result, about=About())
+    anova = screen(X, np.digitize(Y, [-1, 1]), plan, statistic="anova", random_state=0)
     unknown = "which of them are clearly associated is not known: set pvalues=True to test them."
-    assert_has(text, unknown, "only known for the statistic ")
-    assert not re.search(r'class="interval"|>\+\d', text)  # a score without a sign
-    text = screen(X, Y, Plan.paper(2000, 60, 3), row_order="stored").to_html()
-    assert "There are no confidence intervals: the rows read are not a simple random sample" in text
+    stored = screen(X, Y, plan, row_order="stored")
+    no_intervals = "There are no confidence intervals: the rows read are not a simple random sample"
+    nothing = screen(X, noise, Plan.guaranteed(2000, 60, None, 0.9), random_state=0)
+    for found, absent, *present in (
+        (bare, "<dt>(Target|Data|Date)</dt>", "<h1>Features associated with the response</h1>"),
+        (anova, r'class="interval"|>\+\d', unknown, "only known for the statistic "),  # scores have no sign
+        (stored, 'class="interval"', no_intervals, "Detection floor: not available"),
+        (nothing, 'class="ranked"|not corrected for', '<p class="answer">No feature was selected.</p>'),
+    ):
+        assert_has(found.to_html(), *present)
+        assert not re.search(absent, found.to_html())
+    gappy = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    pairwise = BanditSIS(3, alpha=0.5, missing="pairwise", random_state=0).fit(gappy, Y).result_
+    assert "a feature with |score| at or above it" in pairwise.to_html()
+    assert anova.to_html().count('<line class="bar"') == 3
+    assert len(nothing.selected) == 0
+    assert Page(nothing._repr_html_())
 
 
 def test_shows_rounds_settings_and_reliability(result):
@@ -253,20 +262,6 @@ def test_long_names_are_shortened_without_a_script(result):
     assert "&lt;b&gt;gene gene" in fallback
     assert [fallback.count(part) for part in ("<tr>", "● clear", "◇ unclear")] == [7, 2, 4]
     assert embedded(text)[0]["columns"]["name"] == [long] * 60
-
-
-def test_other_results():
-    """NaN, rows in stored order, nothing selected."""
-    gappy = np.where(rng.random(X.shape) < 0.1, np.nan, X)
-    text = BanditSIS(3, alpha=0.5, missing="pairwise", random_state=0).fit(gappy, Y).result_.to_html()
-    assert "a feature with |score| at or above it" in text
-    stored = screen(X, Y, Plan.paper(2000, 60, 3), row_order="stored")
-    assert "Detection floor: not available" in stored.to_html()
-    nothing = screen(X, rng.standard_normal(2000), Plan.guaranteed(2000, 60, None, 0.9), random_state=0)
-    assert len(nothing.selected) == 0
-    assert '<p class="answer">No feature was selected.</p>' in nothing.to_html()
-    assert not re.search('<table class="ranked">|not corrected for selection', nothing.to_html())
-    assert Page(nothing._repr_html_())
 
 
 def test_embedded_features_and_pvalues():
