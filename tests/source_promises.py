@@ -91,18 +91,13 @@ def test_read(build, rows, columns):
     block = source.read(rows, columns)
     if columns is not None:
         np.testing.assert_array_equal(source.read_columns(rows, columns), block.T)
-    everything = slice(None) if columns is None else columns
-    np.testing.assert_allclose(block, X[rows][:, everything], rtol=1e-6)
-
-
-@pytest.mark.parametrize(("rows", "columns"), CELLS.values(), ids=CELLS)
-def test_read_stored(build, rows, columns):
     chosen = slice(0, P) if columns is None else columns
-    starts, stops, places, values = build(X).read_stored(rows, chosen)
-    block = np.zeros_like(X[rows][:, chosen])
-    for k, (start, stop) in enumerate(zip(starts, stops, strict=True)):
-        block[places[start:stop] if places.size else slice(None), k] = values[start:stop]
     np.testing.assert_allclose(block, X[rows][:, chosen], rtol=1e-6)
+    starts, stops, places, values = source.read_stored(rows, chosen)
+    stored = np.zeros_like(block)
+    for k, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+        stored[places[start:stop] if places.size else slice(None), k] = values[start:stop]
+    np.testing.assert_array_equal(stored, block)
 
 
 def test_correlation_among(build):
@@ -118,20 +113,24 @@ def test_sums(build, kind, cells):
 
 
 def check_sums(source, x, rows, columns, weights):
-    """Sums are those of shifted cells, whatever the shift, added to what was there, told to the tick."""
+    """Sums of shifted cells, added to what was there, told to the tick, and the same from several threads."""
     listed = np.arange(len(x))[rows]
     everything = np.arange(x.shape[1]) if columns is None else columns
-    calibration = source.calibrate(rows)
+    calibration, weights = source.calibrate(rows), weights.part(listed)
     z = x[np.ix_(listed, everything)] - calibration.shift[everything].astype(float)
-    expected = plain_sums(z, weights.part(listed))
-    out = np.ones_like(expected)
-    told = []
-    with Workers(2) as workers:
-        context = SumContext(calibration, out[None], workers, told.append)
-        source.add_sums(rows, np.array([0, len(listed)]), columns, weights.part(listed), context)
-    tolerance = 5e-4 if source.dtype == np.float32 else 1e-9
-    np.testing.assert_allclose(out - 1, expected, rtol=0, atol=tolerance)
-    assert abs(sum(told) - z.size) <= len(told)
+    expected, runs = plain_sums(z, weights), []
+    for n_jobs in (1, 3):
+        out, told = np.ones_like(expected), []
+        with Workers(n_jobs) as workers:
+            context = SumContext(calibration, out[None], workers, told.append)
+            source.add_sums(rows, np.array([0, len(listed)]), columns, weights, context)
+        assert abs(sum(told) - z.size) <= len(told)
+        runs.append(out)
+    np.testing.assert_array_equal(*runs)
+    single, n_sums = source.dtype == np.float32, len(expected) - weights.fourth
+    np.testing.assert_allclose(out[:n_sums] - 1, expected[:n_sums], rtol=0, atol=5e-4 if single else 1e-9)
+    fourth, rtol = expected[n_sums:], 1e-5 if single else 1e-12
+    np.testing.assert_allclose(out[n_sums:] - 1, fourth, rtol=rtol, atol=1e-14)
 
 
 @rotate(["one", "several", "many", "one, gaps", "several, row weights, gaps"], ["all", "few"])
@@ -153,25 +152,9 @@ def test_groups_of_rows_have_their_own_sums(build, kind, cells):
 
 @rotate(["one", "several", "many", "one, gaps", "several, gaps"], CELLS)
 def test_fourth_powers(build, kind, cells):
-    """One more line, the others as before, bit for bit the same from any number of threads."""
-    rows, columns = CELLS[cells]
-    source, weights = build(GAPS if "gaps" in kind else X), WEIGHTS[kind]
-    calibration = source.calibrate(rows)
-    chosen = slice(0, P) if columns is None else columns
-    z = source.read(rows, columns) - calibration.shift[chosen].astype(float)
-    weights = Weights.of(*weights.arrays, fourth=True).part(np.arange(N)[rows])
-    expected = plain_sums(z, weights)
-    runs = []
-    for n_jobs in (1, 3):
-        out = np.zeros_like(expected)
-        with Workers(n_jobs) as workers:
-            context = SumContext(calibration, out[None], workers)
-            source.add_sums(rows, np.array([0, len(z)]), columns, weights, context)
-        runs.append(out)
-    single = source.dtype == np.float32
-    np.testing.assert_allclose(runs[0][-1], expected[-1], rtol=1e-5 if single else 1e-12)
-    np.testing.assert_allclose(runs[0][:-1], expected[:-1], rtol=0, atol=5e-4 if single else 1e-9)
-    np.testing.assert_array_equal(runs[0], runs[1])
+    """One more line, the others as before."""
+    x = GAPS if "gaps" in kind else X
+    check_sums(build(x), x, *CELLS[cells], Weights.of(*WEIGHTS[kind].arrays, fourth=True))
 
 
 def test_cost_grows_with_what_is_read(build):

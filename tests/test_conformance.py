@@ -37,7 +37,6 @@ from source_promises import (  # noqa: F401 - the tests of sources are run here
     test_fourth_powers,
     test_groups_of_rows_have_their_own_sums,
     test_read,
-    test_read_stored,
     test_same_selection_from_every_source,
     test_shape_and_names,
     test_sums,

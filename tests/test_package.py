@@ -52,17 +52,17 @@ app(["screen", "data.csv", "--target", "y", "--keep", "1", "--quiet"], standalon
 """
 
 
-@pytest.mark.parametrize(
-    ("code", "absent"),
-    [
-        ("import banditsis", ("numba", "sklearn", "matplotlib", "scipy", "pandas", "numpy")),
-        (PLANS, ("numba",)),
-        (GENOTYPES, ("numba",)),
-        (SMALL_FILE, ("sklearn", "pandas", "scipy.stats", "numba.np.linalg")),
-    ],
-    ids=["nothing", "plans", "complete genotypes", "a small file, with kernels compiled before"],
-)
-def test_what_is_not_loaded(code, absent, tmp_path, monkeypatch):
+NOT_LOADED = {
+    "nothing": ("import banditsis", ("numba", "sklearn", "matplotlib", "scipy", "pandas", "numpy")),
+    "plans": (PLANS, ("numba",)),
+    "complete genotypes": (GENOTYPES, ("numba",)),
+    "a small file": (SMALL_FILE, ("sklearn", "pandas", "scipy.stats", "numba.np.linalg")),
+}
+
+
+@pytest.mark.parametrize("name", NOT_LOADED)
+def test_what_is_not_loaded(name, tmp_path, monkeypatch):
+    code, absent = NOT_LOADED[name]
     monkeypatch.chdir(tmp_path)
     rows = [f"{k % 7},{'' if k % 50 == 4 else k % 11},{k % 7 + k % 3}" for k in range(300)]
     Path("data.csv").write_text("\n".join(["a,b,y", *rows]))
@@ -87,12 +87,9 @@ def installed_with(*others):
 
 def run_with(code, *others):
     """Run code that can import nothing but the project, what it requires, and other packages."""
-    installed = installed_with(*others)
-    absent = {
-        module
-        for module, packages in metadata.packages_distributions().items()
-        if module != "banditsis" and installed.isdisjoint(map(canonicalize_name, packages))
-    }
+    installed, modules = installed_with(*others), metadata.packages_distributions()
+    names = {module: set(map(canonicalize_name, packages)) for module, packages in modules.items()}
+    absent = {module for module in names if not names[module] & {"banditsis", *installed}}
     prefix = f"""
 import sys
 class Absent:
@@ -219,13 +216,9 @@ with warnings.catch_warnings(record=True) as warned:
 def test_public_names():
     assert len(banditsis.__all__) <= 15
     assert set(banditsis.__all__) <= set(dir(banditsis))
-    for name in banditsis.__all__:
-        assert getattr(banditsis, name).__doc__
+    assert all(getattr(banditsis, name).__doc__ for name in banditsis.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = banditsis.nothing
-
-
-def test_version_is_that_of_the_distribution():
     assert banditsis.__version__ == metadata.version("banditsis")
 
 
@@ -245,11 +238,6 @@ BUDGET = {
     "sources": 2576,
     "statistics": 3270,
 }
-
-
-def package_of(path):
-    """The package of a file, or its name if it is a module at the top."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def test_packages_keep_to_their_budget_of_lines():
@@ -287,36 +275,19 @@ def test_the_route_through_the_code_is_short():
 
 #: Packages and modules from the bottom up; a module imports only from its own layer and those below.
 LAYERS = (
-    ("__init__", "core", "kernels"),
-    ("statistics", "sources", "datasets"),
-    ("formats",),
-    ("plans",),
-    ("results",),
-    ("engine", "index"),
-    ("screening",),
-    ("show",),
-    ("encoder", "single_cell"),
-    ("estimators",),
-    ("iterative",),
-    ("cli",),
+    "__init__ core kernels < statistics sources datasets < formats < plans < results < engine index"
+    " < screening < show < encoder single_cell < estimators < iterative < cli"
 )
-#: Imports inside functions that point up, to be removed.
-UPWARD = {
-    ("sources", "formats"),
-    ("core", "sources"),
-    ("results", "show"),  # results show themselves
-}
+#: Imports inside functions that point up, to be removed; but results show themselves.
+UPWARD = {("sources", "formats"), ("core", "sources"), ("results", "show")}
 
 
 def imported_packages(path):
     """Packages and modules at the top that a file imports, also inside functions, but not for types alone."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for_types = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
+    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    of_types = [node for node in branches if ast.unparse(node.test) == "TYPE_CHECKING"]
+    for_types = {id(inner) for node in of_types for inner in ast.walk(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and id(node) not in for_types and node.module is not None:
             if node.module.startswith("banditsis."):
@@ -327,10 +298,10 @@ def imported_packages(path):
 
 
 def test_imports_point_one_way():
-    layer_of = {name: k for k, names in enumerate(LAYERS) for name in names}
+    layer_of = {name: k for k, names in enumerate(LAYERS.split(" < ")) for name in names.split()}
     upward = set()
     for path in PACKAGE.rglob("*.py"):
-        own = package_of(path)
+        own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         for name in imported_packages(path) if own != "__init__" else ():
             if layer_of[name] > layer_of[own]:
                 upward.add((own, name))

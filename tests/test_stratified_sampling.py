@@ -57,8 +57,7 @@ def test_all_rows_give_the_scores_of_sis(statistic, covariates):
     X, y = make(statistic)
     given = {"covariates": X[:, 2] ** 2} if covariates else {}
     exact = screen(X, y, Plan.exact(N, P, P), statistic=statistic, **given)
-    plan = Plan(N, P, ((300, P), (N, P)))
-    given |= {"sampling": "stratified", "random_state": 0}
+    plan, given = Plan(N, P, ((300, P), (N, P))), {**given, "sampling": "stratified", "random_state": 0}
     result = screen(X, y, plan, statistic=statistic, **given)
     assert result.parameters["sampling"] == "stratified"
     np.testing.assert_allclose(result.scores, exact.scores, rtol=0, atol=1e-12)
@@ -70,11 +69,8 @@ def test_all_rows_give_the_scores_of_sis(statistic, covariates):
 @pytest.mark.parametrize("statistic", ["pearson", "anova", "logistic", "cox"])
 def test_a_rare_class_is_found_with_few_rows(statistic):
     """100 ones in 200,000 rows: uniform samples of the same size hold one of them, or none."""
-    n = 200_000
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 40), dtype=np.float32)
-    y = np.zeros(n)
-    y[rng.choice(n, 100, replace=False)] = 1
+    n, rng = 200_000, np.random.default_rng(0)
+    X, y = rng.standard_normal((n, 40), dtype=np.float32), (rng.permutation(n) < 100) * 1.0
     X[y == 1, 7] += 1
     response = np.column_stack([np.where(y == 1, 0.5, 1 + rng.random(n)), y]) if statistic == "cox" else y
     for seed in range(10):
@@ -94,43 +90,34 @@ def test_what_auto_means():
         result = screen(X, y, plan, random_state=0, **options)
         return (result if isinstance(result, ScreeningResult) else result[0]).parameters["sampling"]
 
+    paper = Plan.paper(N, P, 3)
     assert sampling() == "stratified"
     assert sampling(plan=Plan.optimal(N, P, 3, 0.1)) == "stratified"
-    assert sampling(plan=Plan.paper(N, P, 3)) == "uniform"  # stays the paper's method
-    assert sampling(plan=Plan.subsample(N, P, 3, 300)) == "uniform"
-    assert sampling(plan=Plan.exact(N, P, 3)) == "uniform"
+    assert sampling(plan=paper) == "uniform"  # stays the paper's method
+    assert sampling(plan=Plan.subsample(N, P, 3, 300)) == sampling(plan=Plan.exact(N, P, 3)) == "uniform"
     assert sampling(y=np.column_stack([y, y**2])) == "uniform"  # they share the rows
-    assert sampling(statistic="spearman") == "uniform"
-    assert sampling(row_order="stored") == "uniform"
+    assert sampling(statistic="spearman") == sampling(row_order="stored") == "uniform"
     assert sampling(X=sp.csc_array(X)) == "uniform"  # reads all rows in any case
     assert sampling(y=np.tile([0.0, 1.0], N // 2)) == "uniform"  # strata gain nothing
     assert sampling(sampling="uniform") == "uniform"
-    assert sampling(plan=Plan.paper(N, P, 3), sampling="stratified") == "stratified"
-
-    def of_estimator(**options):
-        return BanditSIS(3, random_state=0, **options).fit(X, y).result_.parameters["sampling"]
-
-    assert of_estimator() == "uniform"  # all rows of data as small as these
-    assert of_estimator(alpha=0.8) == "uniform"
-    assert of_estimator(alpha=0.8, sampling="stratified") == "stratified"
+    assert sampling(plan=paper, sampling="stratified") == "stratified"
+    for options in ({}, {"alpha": 0.8}, {"alpha": 0.8, "sampling": "stratified"}):  # first: all rows
+        result = BanditSIS(3, random_state=0, **options).fit(X, y).result_
+        assert result.parameters["sampling"] == options.get("sampling", "uniform")
 
 
 UNIFORM = {name for name, kind in STATISTICS.items() if issubclass(kind, SampleStatistic)}
+INVALID = [({"row_order": "stored"}, "the row order is 'stored', not random")]
+INVALID += [({"sampling": "cluster"}, "sampling must be one of 'auto', 'uniform', 'stratified'")]
+for name in sorted(UNIFORM - {"cox", "wilcoxon"}):
+    INVALID += [({"statistic": name}, f"{name!r} needs a uniform sample.*'uniform' or 'auto'")]
 
 
-@pytest.mark.parametrize("name", sorted(UNIFORM - {"cox", "wilcoxon"}))
-def test_rank_and_distance_statistics_need_uniform_samples(name):
+@pytest.mark.parametrize(("options", "message"), INVALID)
+def test_what_cannot_be_stratified(options, message):
     X, y = make("anova")
-    with pytest.raises(ValueError, match=f"{name!r} needs a uniform sample.*'uniform' or 'auto'"):
-        screen(X, y, Plan(N, P, ((200, 4),)), statistic=name, sampling="stratified")
-
-
-def test_orders_that_are_not_random_cannot_be_stratified():
-    X, y = make("pearson")
-    with pytest.raises(ValueError, match="the row order is 'stored', not random"):
-        screen(X, y, Plan(N, P, ((200, 4),)), row_order="stored", sampling="stratified")
-    with pytest.raises(ValueError, match="sampling must be one of 'auto', 'uniform', 'stratified'"):
-        screen(X, y, Plan(N, P, ((200, 4),)), sampling="cluster")
+    with pytest.raises(ValueError, match=message):
+        screen(X, y, Plan(N, P, ((200, 4),)), **{"sampling": "stratified", **options})
 
 
 NULL_RESPONSES = {
@@ -148,11 +135,9 @@ def test_effective_rows_are_those_of_the_variance(kind):
     n, p, m = 5000, 400, 300
     X, y = rng.standard_normal((n, p)), NULL_RESPONSES[kind](rng, n)
     exact = screen(X, y, Plan.exact(n, p, 5)).scores
-    squares, result = [], None
-    for seed in range(12):
-        result = sampled(X, y, m, seed)
-        squares.append(np.square(result.scores - exact).mean())
-    effective = result.rounds[0].effective_rows
+    results = [sampled(X, y, m, seed) for seed in range(12)]
+    squares = [np.square(result.scores - exact).mean() for result in results]
+    effective = results[-1].rounds[0].effective_rows
     # Close to n effective rows, the scale of the features is estimated less precisely than their products.
     tolerance = {"abs": 0.1 / n} if kind == "outlier" else {"rel": 0.12}
     assert np.mean(squares) == pytest.approx(1 / effective - 1 / n, **tolerance)

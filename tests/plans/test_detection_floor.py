@@ -21,8 +21,8 @@ PLAN = Plan(20_000, 400, ((150, 200), (300, 100), (500, 40)))
 def test_one_round_is_fishers_interval():
     floor = detection_floor([403], [0.1], 10**9, 1.0, 0.05)
     assert math.atanh(floor) == pytest.approx(math.atanh(0.1) + norm.isf(0.05) / 20, rel=1e-4)
-    assert detection_floor([403], [0.1], 10**9, 4.0, 0.05) > floor
-    assert detection_floor([403], [0.1], 500, 1.0, 0.05) < floor
+    less, more = (detection_floor([403], [0.1], *rest, 0.05) for rest in ((500, 1.0), (10**9, 4.0)))
+    assert less < floor < more
 
 
 def test_three_rounds_are_a_normal_orthant():
@@ -37,9 +37,9 @@ def test_three_rounds_are_a_normal_orthant():
 def test_cutoffs_without_signal_are_those_of_a_simulation():
     rng = np.random.default_rng(0)
     found = []
+    plan = Plan(2000, 3000, ((60, 1000), (90, 400), (400, 30)))
     for seed in range(8):
         X, y = rng.standard_normal((2000, 3000)), rng.standard_normal(2000)
-        plan = Plan(2000, 3000, ((60, 1000), (90, 400), (400, 30)))
         found.append([r.cutoff for r in screen(X, y, plan, sampling="uniform", random_state=seed).rounds])
     expected = null_cutoffs([60, 90, 400], [1000, 400, 30], 3000)
     np.testing.assert_allclose(np.mean(found, axis=0), expected, rtol=0.03)
@@ -51,9 +51,8 @@ def test_cutoffs_without_signal_are_those_of_a_simulation():
 def test_a_feature_at_the_floor_is_lost_at_most_one_time_in_twenty(kind):
     rng = np.random.default_rng(1)
     lost, seen, floor = 0, 0, 0.22
-    strengths = np.linspace(0.99, 1.05, 5)
     for seed in range(4):
-        X, y = simulate(kind, 20_000, 400, rng, floor * strengths)
+        X, y = simulate(kind, 20_000, 400, rng, floor * np.linspace(0.99, 1.05, 5))
         r, options = np.abs(correlations(X, y)), {}
         if kind == "missing":  # the score is r times the root of the share of rows that are present
             X[rng.random(X.shape) < 0.1] = np.nan
@@ -70,10 +69,8 @@ def test_a_feature_at_the_floor_is_lost_at_most_one_time_in_twenty(kind):
 
 
 def test_all_features_at_once():
-    rng = np.random.default_rng(2)
-    X, y = simulate("normal", 20_000, 400, rng, np.full(30, 0.17))
-    r = np.abs(correlations(X, y))
-    lost = 0
+    X, y = simulate("normal", 20_000, 400, np.random.default_rng(2), np.full(30, 0.17))
+    r, lost = np.abs(correlations(X, y)), 0
     for seed in range(40):
         result = screen(X, y, PLAN, random_state=seed)
         floor = result.detection_floor(simultaneous=True)
@@ -85,8 +82,7 @@ def test_all_features_at_once():
 
 
 def test_what_was_predicted_comes():
-    rng = np.random.default_rng(3)
-    X, y = simulate("normal", 20_000, 400, rng, np.array([0.5, 0.4, 0.3]))
+    X, y = simulate("normal", 20_000, 400, np.random.default_rng(3), np.array([0.5, 0.4, 0.3]))
     design = Strata.by_size(20_000, lambda rows: np.abs(y[rows] - y.mean())).design
     for plan in (PLAN, Plan.paper(20_000, 400, 40, 1.0), Plan.subsample(20_000, 400, 40, 800)):
         for sampling, known in (("uniform", None), ("stratified", design)):
@@ -98,13 +94,11 @@ def test_what_was_predicted_comes():
 
 
 def test_reading_everything_leaves_nothing_to_chance():
-    rng = np.random.default_rng(4)
-    X, y = simulate("normal", 500, 50, rng, np.array([0.5]))
+    X, y = simulate("normal", 500, 50, np.random.default_rng(4), np.array([0.5]))
     result = screen(X, y, Plan.exact(500, 50, 5), row_order="stored")
     assert result.detection_floor(0.999) == result.rounds[-1].cutoff
     assert "every row was read" in str(result)
-    everything = screen(X, y, Plan.exact(500, 50, 50))
-    assert everything.detection_floor() == 0
+    assert screen(X, y, Plan.exact(500, 50, 50)).detection_floor() == 0
 
 
 def test_the_floor_is_stated_with_its_condition():
@@ -127,27 +121,26 @@ def test_the_floor_is_stated_with_its_condition():
     assert max(map(len, str(result).splitlines())) <= 80
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"row_order": "stored"}, "not a simple random sample; use random row order"),
-        ({"statistic": "anova"}, "only known for correlations, not for the statistic 'anova'"),
-        ({"missing": "pairwise", "covariates": np.arange(20_000) % 2}, "covariates together with missing"),
-    ],
-)
-def test_where_no_floor_is_known(options, reason):
-    rng = np.random.default_rng(6)
-    X, y = simulate("normal", 20_000, 400, rng, np.array([0.5]))
-    y = np.digitize(y, [-1, 1]) if options.get("statistic") == "anova" else y
-    result = screen(X, y, PLAN, random_state=0, **options)
-    with pytest.raises(ValueError, match=reason):
-        result.detection_floor()
-    assert "detection floor: not available" in str(result)
+def test_where_no_floor_is_known():
+    X, y = simulate("normal", 20_000, 400, np.random.default_rng(6), np.array([0.5]))
+    gaps = {"missing": "pairwise", "covariates": np.arange(20_000) % 2}
+    for options, response, reason in (
+        ({"row_order": "stored"}, y, "not a simple random sample; use random row order"),
+        (
+            {"statistic": "anova"},
+            np.digitize(y, [-1, 1]),
+            "only known for correlations, .* statistic 'anova'",
+        ),
+        (gaps, y, "covariates together with missing"),
+    ):
+        result = screen(X, response, PLAN, random_state=0, **options)
+        with pytest.raises(ValueError, match=reason):
+            result.detection_floor()
+        assert "detection floor: not available" in str(result)
 
 
 def test_the_floor_is_printed_and_stored_and_constant_and_perfect_features_do_no_harm():
-    rng = np.random.default_rng(7)
-    X, y = simulate("normal", 20_000, 400, rng, np.array([0.5]))
+    X, y = simulate("normal", 20_000, 400, np.random.default_rng(7), np.array([0.5]))
     X[:, 1], X[:, 2] = 3.0, y
     result = screen(X * 1e200, y, PLAN, random_state=0)
     floor = result.detection_floor()
