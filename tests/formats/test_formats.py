@@ -1,6 +1,5 @@
 """What formats bring besides their cells: targets, names, ids, missing values; and that little is read."""
 
-import gzip
 import shutil
 from decimal import Decimal
 from itertools import pairwise
@@ -12,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zarr
-from bed_reader import to_bed
 
 import files
 from banditsis import Plan, open_data, open_source, screen
@@ -229,44 +227,6 @@ def test_tables_with_marks_blank_lines_and_without_a_header():
         source, y, *_ = open_data(files.new_path("data.csv", b"\xef\xbb\xbf" + text), target=names[1])
         assert [source.name(0)] == names[:1]
         assert (read_all(source).tolist(), y.tolist()) == ([[1], [3]], [2, 4])
-
-
-def test_plink():
-    path, n, p = files.new_path("small.bed"), 30, 12
-    X = np.where(rng.random((n, p)) < 0.1, np.nan, rng.integers(0, 3, (n, p)))
-    ids = {"fid": [f"F{i}" for i in range(n)], "iid": [f"I{i}" for i in range(n)]}
-    y = rng.standard_normal(n)
-    sid = ["rs1", ".", ".", *(f"rs{j}" for j in range(4, p + 1))]
-    to_bed(
-        path, X, properties={**ids, "sid": sid, "pheno": ["-9", *map(str, y[1:])], "bp_position": range(p)}
-    )
-    opened = open_file(path, ["phenotype"])
-    source = opened.source
-    assert opened.ids[1] == "F1\tI1"
-    assert source.block_rows == 30
-    np.testing.assert_array_equal(opened.values[0], [np.nan, *y[1:]])
-    rows, columns = np.array([0, 3, 29]), np.array([1, 5, 11])
-    np.testing.assert_array_equal(source.read(rows, columns), X[np.ix_(rows, columns)])
-    np.testing.assert_array_equal(source.read(slice(4, 20), None), X[4:20])
-    assert source.names[0] == "rs1"
-    assert source.names[1] != source.names[2]
-
-
-MICE = Path(__file__).parents[3] / "shared" / "data" / "gemma_mouse_hs1940"
-
-
-@pytest.mark.skipif(not MICE.exists(), reason="the data of the mice are not beside the project")
-def test_mice(tmp_path):
-    """CD8 of heterogeneous-stock mice: the best SNPs lie on chromosome 17 (Valdar et al. 2006)."""
-    for ending in ("bed", "bim", "fam", "pheno.txt"):
-        with gzip.open(MICE / f"mouse_hs1940.{ending}.gz") as packed:
-            (tmp_path / f"mice.{ending}").write_bytes(packed.read())
-    cd8 = np.genfromtxt(tmp_path / "mice.pheno.txt", usecols=0, missing_values="NA")
-    source = open_source(tmp_path / "mice.bed")
-    result = screen(source, cd8, Plan.exact(*source.shape, 8), missing="pairwise")
-    assert np.isfinite(cd8).sum() == 1410
-    assert (source.annotations["chromosome"][result.selected] == "17").all()
-    assert round(float(np.abs(result.scores).max()), 3) == 0.402
 
 
 def test_line_ends_in_quotes(monkeypatch):

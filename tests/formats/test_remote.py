@@ -136,14 +136,15 @@ def test_copies_of_unreadable_files_are_removed(bucket, tmp_path, monkeypatch):
     assert not list((tmp_path / "temporary").iterdir())
 
 
-@pytest.mark.parametrize("inner", ["", ":/layers/counts", "/layers/counts"])
-def test_anndata_in_a_bucket(bucket, inner):
-    path = files.write_anndata_zarr(X, [f"g{j}" for j in range(30)], "csr_matrix")
-    zarr.open_group(str(path)).create_array("layers/counts", data=X + 1)
-    source, age, *_ = open_data(f"{put(path, bucket)}{inner}", target="age")
-    np.testing.assert_array_equal(read_all(source), X + bool(inner))
-    np.testing.assert_array_equal(age, np.arange(400))
-    assert source.names[29] == "g29"
+def test_anndata_in_a_bucket(bucket):
+    path = files.write_anndata_zarr(X[:40], [f"g{j}" for j in range(30)], "csr_matrix")
+    zarr.open_group(str(path)).create_array("layers/counts", data=X[:40] + 1)
+    url = put(path, bucket)
+    for inner in ("", ":/layers/counts", "/layers/counts"):
+        source, age, *_ = open_data(f"{url}{inner}", target="age")
+        np.testing.assert_array_equal(read_all(source), X[:40] + bool(inner))
+        np.testing.assert_array_equal(age, np.arange(40))
+        assert source.names[29] == "g29"
 
 
 def test_targets_and_covariates_in_a_bucket(bucket, tmp_path):
