@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from test_report import HOSTILE, X, Y
+from test_report import HOSTILE, X, Y, make_hostile
 
 from banditsis import Plan, ScreeningResult, screen
 from banditsis.results import Evidence, Round, rank_features
@@ -208,10 +208,7 @@ def test_long_names_are_shortened(page, result, tmp_path):
 
 
 def test_runs_nothing_from_names(browser, result, tmp_path):
-    names, parameters = [HOSTILE[k % len(HOSTILE)] for k in range(60)], {HOSTILE[1]: HOSTILE[0]}
-    bare = replace(result, selected=np.arange(len(HOSTILE)), evidence=Evidence(), effects=None)
-    odd = replace(bare, names=names, notes=tuple(HOSTILE), parameters=result.parameters | parameters)
-    show(browser, odd, tmp_path, title=HOSTILE[2])
+    show(browser, make_hostile(result), tmp_path, title=HOSTILE[2])
     assert browser.complaints() == []
     assert browser.run("document.title") == HOSTILE[2]
     shown = browser.run(CELLS.format(NAME).replace("innerText.trim()", "textContent"))

@@ -86,8 +86,8 @@ def result():
     return screen(X, Y, Plan.paper(2000, 60, 6), random_state=0)
 
 
-@pytest.fixture(scope="module")
-def hostile(result):
+def make_hostile(result):
+    """The same result with hostile texts everywhere."""
     names = [HOSTILE[k % len(HOSTILE)] for k in range(60)]
     parameters = {**result.parameters, HOSTILE[0]: HOSTILE[1], "plan": HOSTILE[2]}
     about = About(HOSTILE[0], response=HOSTILE[1], versions={HOSTILE[3]: HOSTILE[4]})
@@ -213,8 +213,9 @@ def test_is_self_contained(result):
     assert not re.search("unsafe|img-src", policy)
 
 
-def test_names_are_shown_and_not_run(hostile):
+def test_names_are_shown_and_not_run(result):
     """Names do not change the elements of the page or of the notebook view; the table has them unchanged."""
+    hostile = make_hostile(result)
     text = hostile.to_html(title=HOSTILE[0])
     text.encode("utf-8", "backslashreplace")
     page = Page(text)
