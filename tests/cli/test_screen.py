@@ -146,7 +146,7 @@ def test_plans(folder):
     assert len(read_json(*in_file(folder))["features"]) == 30
 
 
-def test_json_has_the_result_of_python(folder, tmp_path):
+def test_json_has_the_result_of_python(folder):
     record = read_json(*in_file(folder, "--keep", 5, "--alpha", 0.7))
     expected = screen(X, Y, Plan.paper(N, P, 5, 0.7), random_state=0)
     assert [feature["index"] for feature in record["features"]] == expected.selected.tolist()
@@ -156,9 +156,6 @@ def test_json_has_the_result_of_python(folder, tmp_path):
     for target in ("x60", "61"):
         both = ("screen", folder / "both.npy", "--target", target, "--keep", 2, "--exact")
         assert selected(read_json(*both)) == {7, 42}
-    np.save(tmp_path / "classes.npy", (Y > 0).astype(int))
-    options = ("--statistic", "anova", "--keep", 2, "--exact")
-    assert selected(read_json(*in_file(folder, *options, target=tmp_path / "classes.npy"))) == {7, 42}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -265,15 +262,16 @@ def test_survival_times(tmp_path):
     frame.loc[3, "months"] = frame.loc[7, "died"] = np.nan
     path, output = tmp_path / "x.csv", tmp_path / "best.csv"
     frame.to_csv(path, index=False)
-    targets = ("--target", "months", "--target", "died", "--statistic", "cox")
-    record = read_json("screen", path, *targets, "--exact", "--keep", 2, "-o", output)
+    options = ("--target", "months", "--target", "died", "--statistic", "cox", "--exact", "--keep", 2)
+    record = read_json("screen", path, *options, "-o", output)
     assert (record["response"], record["n_rows"]) == ("months, died", n - 2)
     assert re.fullmatch(r"\d+ events", record["response_summary"])
     known = frame.dropna()
-    expected = SIS(2, statistic="cox").fit(known[list("abcdef")], known[["months", "died"]]).result_
-    table = pd.read_csv(output)
-    assert list(table["name"]) == expected.selected_names
-    np.testing.assert_allclose(table["score"], expected.scores[expected.selected], rtol=1e-12)
+    expected = (
+        SIS(2, statistic="cox").fit(known[list("abcdef")], known[["months", "died"]]).result_.to_frame()
+    )
+    found = pd.read_csv(output)[["name", "score"]]
+    pd.testing.assert_frame_equal(found, expected[["name", "score"]], rtol=1e-12)
 
 
 def test_a_table_as_most_are(tmp_path):
