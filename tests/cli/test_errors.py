@@ -36,14 +36,7 @@ CHECK = ("sample-check", "x.npy", "--rows", 100)
         ((*GIVEN, "--n-jobs", 0), 2, "--n-jobs"),
         ((*GIVEN, "--memory-limit", "lots"), 2, "'lots' must be an integer such as 500 or 1e6, or a size"),
         (("screen", "gone.npy", "--target", "y", "--exact", "--alpha", 1), 2, "mutually exclusive"),
-        (
-            (
-                "screen",
-                "x.npy",
-            ),
-            2,
-            "--target",
-        ),
+        (("screen", "x.npy"), 2, "--target"),
         (("screen", "x.npy", "--target", "short.npy"), 1, "100 values for the 4,000 rows"),
         (("screen", "x.npy", "--target", "x61"), 1, "no column 'x61'"),
         (("screen", "nothing.npy", "--target", "y.npy"), 1, "does not exist"),
