@@ -55,11 +55,14 @@ def test_a_class_that_is_nearly_separated_is_not_flagged():
         assert SIS(8, missing="pairwise").fit(with_column(x), CASES * 1.0).result_.flags == {}
 
 
-def test_nearly_a_copy_of_the_response():
+@pytest.mark.parametrize("selector", SELECTORS)
+def test_nearly_a_copy_of_the_response(selector):
     y = X[:, 4] + rng.standard_normal(N)
+    assert list(selector.fit(X, y).result_.to_frame()["flag"]) == [""] * 8
     copy = -y + 0.001 * rng.standard_normal(N)
-    result = SIS(8).fit(with_column(copy), y).result_
+    result = selector.fit(with_column(copy), y).result_
     assert result.flags == {0: LEAKAGE}
+    assert list(result.to_frame()["flag"]) == [LEAKAGE] + [""] * 7
     assert any("'x0' (nearly a copy of the response)" in note for note in result.notes)
 
 

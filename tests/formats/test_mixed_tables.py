@@ -189,18 +189,6 @@ def test_ordered_categories_are_numbers_and_others_are_classes():
     assert set(open_data(frame, target="size")[1]) == {"S", "M", "L"}
 
 
-def test_leakage_is_flagged():
-    frame, y = FRAME[NUMERIC].assign(invoice=FRAME["spent"] * 1.19 + 5), FRAME["spent"]
-    for selector in (SIS(5), BanditSIS(5, random_state=0)):
-        result = selector.fit(frame, y).result_
-        assert {result.name(k): flag for k, flag in result.flags.items()} == {"invoice": "possible leakage"}
-        assert any("possible leakage: 'invoice' (nearly a copy of the response)" in n for n in result.notes)
-        assert set(result.to_frame()["flag"]) == {"", "possible leakage"}
-    honest = SIS(5).fit(FRAME[NUMERIC], y).result_
-    assert honest.flags == {}
-    assert list(honest.to_frame()["flag"]) == [""] * 5
-
-
 def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
