@@ -79,8 +79,7 @@ def test_a_progress_bar_shows_the_amount(capsys):
     with ProgressBar("shuffling", "bytes", shown=True) as bar:
         bar(10**9, 4 * 10**9)
         bar(2 * 10**9, 4 * 10**9)
-    text = capsys.readouterr().err
-    assert all(part in text for part in ("shuffling", "50%", "2.0/4.0 GB"))
+    assert re.search("shuffling.*50%.*2.0/4.0 GB", capsys.readouterr().err)
     with ProgressBar() as bar:
         bar(1, 2)
     assert capsys.readouterr().err == ""

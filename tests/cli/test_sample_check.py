@@ -42,8 +42,7 @@ def test_what_a_sample_misses_is_named_with_its_exact_correlation(folder, tmp_pa
     assert record["n_missed"] == len(missed) > 2
     assert missed <= {f"g{j}" for j in range(N_SIGNALS)}
     assert record["n_kept"] == sum(feature["kept"] for feature in best.values())
-    # At the floor the chance is 95%, and it falls with the correlation.
-    floor = record["sample_detection_floor"]
+    floor = record["sample_detection_floor"]  # where the chance is 95%; it falls with the correlation
     assert all((feature["chance"] >= 0.95) == (abs(feature["score"]) >= floor) for feature in best.values())
     text = run(*command, "--plot", tmp_path / "missed.svg").stdout
     for part in (*missed, f"misses {len(missed)} of them", "All rows were read"):
@@ -64,7 +63,6 @@ def test_chances_are_right_on_average():
     assert np.abs(kept - chances)[clear].mean() < 0.05
     assert abs((kept - chances)[clear].mean()) < 0.03
     strong = np.abs(found.scores[found.selected]) >= np.median([check.floor for check in checks])
-    assert strong.any()
     assert kept[strong].mean() > 0.95
 
 

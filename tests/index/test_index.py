@@ -176,8 +176,7 @@ def test_an_interrupted_shuffle_leaves_nothing(tmp_path, name, share):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_an_interrupted_command_leaves_nothing_and_can_be_run_again(tmp_path):
-    X = normal(20_000, 301)
-    data, path = tmp_path / "x.npy", tmp_path / "x.index"
+    X, data, path = normal(20_000, 301), tmp_path / "x.npy", tmp_path / "x.index"
     np.save(data, X)
     options = ["--seed", "1", "--memory-limit", "17MB", "--quiet"]
     command = [sys.executable, "-m", "banditsis.cli.app", "index", data, "--out", path, *options]
@@ -220,10 +219,10 @@ def kill_at(stop, append):
         os._exit(min(used, 255))
     return os.waitpid(child, 0)[1]
 
-for append in (False, True):
+for append, written in ((False, folder / "x.index"), (True, folder / "x.index" / "part_1")):
     n_uses = os.waitstatus_to_exitcode(kill_at(0, append))
     assert 20 < n_uses < 255
-    shutil.rmtree(folder / "x.index" / "part_1" if append else folder / "x.index")
+    shutil.rmtree(written)
     for stop in np.unique(np.linspace(1, n_uses, 20).astype(int)):
         assert kill_at(stop, append) == signal.SIGKILL
         partial = [path for path in folder.iterdir() if path.name != "x.index"]
@@ -231,8 +230,7 @@ for append in (False, True):
         if append or (folder / "x.index").exists():
             n_rows = open_source(folder / "x.index").shape[0]
             assert n_rows in ((3000, 6000) if append else (3000,)) and verify(folder / "x.index") == []
-            finished = folder / "x.index" / "part_1" if append else folder / "x.index"
-            shutil.rmtree(finished, ignore_errors=True)
+            shutil.rmtree(written, ignore_errors=True)
         for path in partial:
             if (path / "scratch").exists():
                 try:
@@ -241,7 +239,6 @@ for append in (False, True):
                     assert "unfinished index: delete it" in str(error)
             shutil.rmtree(path)
     build_index(X, folder / "x.index", append=append, random_state=0)
-    shutil.rmtree(folder / "x.index" / "part_1", ignore_errors=True)
 """
 
 

@@ -59,14 +59,6 @@ def wait_until(happened, seconds):
         time.sleep(0.01)
 
 
-def group_is_gone(pgid):
-    try:
-        os.killpg(pgid, 0)
-    except ProcessLookupError:
-        return True
-    return False
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 @pytest.mark.parametrize("signal_", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_run_can_be_resumed_with_the_same_results(table1, tmp_path, signal_):
@@ -81,7 +73,8 @@ def test_an_interrupted_run_can_be_resumed_with_the_same_results(table1, tmp_pat
         said = " ".join(errors.split())
         assert (process.returncode, "Traceback" in said) == (130, False)
         assert re.search("of 8 replications.*again to resume", said)
-        wait_until(lambda: group_is_gone(process.pid), 10)
+        with pytest.raises(ProcessLookupError):  # once all workers have ended
+            wait_until(lambda: os.killpg(process.pid, 0), 10)
     experiment.reproduce(Options(replications=2, jobs=1, out=tmp_path))
     complete, _ = table1  # never interrupted, and never two jobs
     for name in ("table1.csv", "table1.md", "table1.svg"):

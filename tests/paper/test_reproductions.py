@@ -28,10 +28,10 @@ def test_table1(table1):
     assert "2 replications here and 500 in the paper" in text
     assert text.count("**the paper**") == 20
     assert text.count("✓") + text.count("✗") == 2 + 3 * (4 + 2 * 16)  # 2 in the legend
-    for variant, title in (("published", "as published"), ("printed", "as printed")):
-        cells, medians = result.summary["cells"][variant], result.summary["medians"][variant]
-        assert f"- {title}: {sum(cells)} of 60 cells of P within the 99% interval" in text
-        assert f"{sum(medians)} of 20 medians of S agree" in text
+    for variant in ("published", "printed"):
+        cells, medians = (sum(result.summary[name][variant]) for name in ("cells", "medians"))
+        assert f"- as {variant}: {cells} of 60 cells of P within the 99% interval" in text
+        assert f"{medians} of 20 medians of S agree" in text
     assert sorted(path.name for path in result.files) == [f"table1.{k}" for k in ("csv", "md", "png", "svg")]
     printed = {2000, 1005, 507, 258, 134, 72, 41, 25, 17, 13, 11, 10}
     assert {row["printed_1.5_S"] for row in result.rows} <= printed
@@ -111,5 +111,4 @@ def test_commands_run_and_write(tmp_path, command, name):
 
 def test_invalid_options_give_a_one_line_error(tmp_path, command):
     done = command("figure2", "--replications", 0, "--out", tmp_path)
-    assert done.returncode == 1
-    assert done.stderr == "error: replications must be at least 1, got 0.\n"
+    assert (done.returncode, done.stderr) == (1, "error: replications must be at least 1, got 0.\n")
