@@ -44,3 +44,11 @@ def simulate(kind, n, p, rng, strengths):
     rest = max(0.05, 1 - np.square(strengths).sum())
     noise = rng.standard_t(3, n) / math.sqrt(3) if kind == "heavy noise" else rng.standard_normal(n)
     return X, X[:, : len(strengths)] @ strengths + noise * math.sqrt(rest)
+
+
+def same(found, expected, tolerance=1e-12):
+    """The same features with the same scores, for one response or several."""
+    many = not hasattr(expected, "selected")
+    for one, other in zip(found if many else [found], expected if many else [expected], strict=True):
+        np.testing.assert_array_equal(one.selected, other.selected)
+        np.testing.assert_allclose(one.scores, other.scores, atol=tolerance)

@@ -18,6 +18,7 @@ from banditsis.cli.app import app
 from banditsis.formats.plink import read_entries
 from banditsis.sources.genotypes import BLOCK_SAMPLES, GenotypeSource
 from files import open_file
+from reference import same
 
 rng = np.random.default_rng(0)
 #: Copies of the first allele in six samples.
@@ -191,11 +192,8 @@ def open_bed(X):
 
 def compare(source, X, y, plan, tolerance=1e-13, **settings):
     found, expected = (screen(data, y, plan, random_state=0, **settings) for data in (source, X))
-    if y.ndim == 1:
-        found, expected = [found], [expected]
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one.selected, other.selected)
-        np.testing.assert_allclose(one.scores, other.scores, atol=tolerance)
+    same(found, expected, tolerance)
+    for one, other in [(found, expected)] if y.ndim == 1 else zip(found, expected, strict=True):
         np.testing.assert_allclose(one.log10_pvalues, other.log10_pvalues, atol=1e3 * tolerance)
         np.testing.assert_allclose(one.effects.beta, other.effects.beta, rtol=1e3 * tolerance)
         if one.evidence.present is not None:
@@ -238,12 +236,9 @@ def test_an_adaptive_run_reads_the_same_sums():
     X = genotypes(3000, 60)
     y = X[:, 3] - X[:, 7] + rng.standard_normal(3000)
     plan = Plan.optimal(3000, 60, 5, 0.5)
-    found, expected = (
-        screen(data, y, plan, row_order="random", sampling="uniform", random_state=0)
-        for data in (open_bed(X), X)
-    )
-    np.testing.assert_array_equal(found.selected, expected.selected)
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
+    options = {"row_order": "random", "sampling": "uniform", "random_state": 0}
+    found, expected = (screen(data, y, plan, **options) for data in (open_bed(X), X))
+    same(found, expected, 1e-6)
     np.testing.assert_allclose(found.evidence.informative, expected.evidence.informative, rtol=1e-4)
 
 

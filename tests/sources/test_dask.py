@@ -20,6 +20,7 @@ from packaging.version import parse
 
 from banditsis import SIS, BanditSIS, Plan, open_source, screen
 from banditsis.sources.dask import DaskSource
+from reference import same
 
 rng = np.random.default_rng(0)
 N, P = 2000, 60
@@ -31,14 +32,6 @@ UNEVEN = ((300, 1, 699, 500, 500), (25, 35))
 
 def lazy(x, chunks=UNEVEN):
     return da.from_array(x, chunks=chunks) + 0
-
-
-def same(found, expected, tolerance=1e-12):
-    """The same features with the same scores, for one response or several."""
-    many = not hasattr(expected, "selected")
-    for one, other in zip(found if many else [found], expected if many else [expected], strict=True):
-        np.testing.assert_array_equal(one.selected, other.selected)
-        np.testing.assert_allclose(one.scores, other.scores, atol=tolerance)
 
 
 def blockwise(function, *args, chunks=(20, P)):

@@ -17,6 +17,7 @@ from banditsis.formats.opened import ReadOptions
 from banditsis.sources.array import ArraySource
 from banditsis.sources.tables import FrameSource
 from files import open_file, read_all
+from reference import same
 
 N = 60
 rng = np.random.default_rng(0)
@@ -154,8 +155,7 @@ def test_scores_and_selectors_of_frames_of_mixed_types(build):
     y = EXPECTED[:, 0] + EXPECTED[:, 1]
     plan = Plan.exact(N, 7, 3)
     found, expected = (screen(data, y, plan, missing="pairwise") for data in (build(COLUMNS), EXPECTED))
-    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-6)
-    np.testing.assert_array_equal(found.selected, expected.selected)
+    same(found, expected, 1e-6)
     frame = build({name: COLUMNS[name] for name in "abcd"})
     selector = BanditSIS(2, random_state=0).fit(frame, 5 * COLUMNS["a"] + COLUMNS["b"])
     np.testing.assert_array_equal(selector.get_support(indices=True), [0, 1])
