@@ -86,8 +86,7 @@ def test_pvalues_hold_under_the_null(statistic, given):
         generator = np.random.default_rng(seed)
         x, y = NULLS[statistic](generator, 600, 1500)
         z = generator.standard_normal((600, 1)) if given else None
-        result = exact(x, y, statistic=statistic, covariates=z)
-        found.append(result.pvalues)
+        found.append(exact(x, y, statistic=statistic, covariates=z).pvalues)
     p = np.concatenate(found)
     for level in (0.01, 0.001, 0.0001):
         assert np.mean(p <= level) <= 1.15 * level + 3 * np.sqrt(level / p.size)
@@ -207,14 +206,13 @@ def test_missing_values_are_left_out(statistic):
 def test_a_single_random_sample_has_pvalues():
     x, y = rare(np.random.default_rng(0), 2000, 300)
     plan = Plan.subsample(2000, 300, 5, 800)
-    found = screen(x, y, plan, statistic="logistic", row_order="stored")
+    options = {"statistic": "logistic", "row_order": "stored"}
+    found, final = (screen(x, y, plan, pvalues=pvalues, **options) for pvalues in (False, True))
     first = screen(x[:800], y[:800], Plan.exact(800, 300, 5), statistic="logistic")
     np.testing.assert_allclose(found.log10_pvalues, first.log10_pvalues, rtol=1e-9)
     assert found.evidence.cells_reread == first.evidence.cells_reread
-    final = screen(x, y, plan, statistic="logistic", row_order="stored", pvalues=True)
-    whole = exact(x, y, statistic="logistic")
-    chosen = final.selected
-    np.testing.assert_allclose(final.log10_pvalues[chosen], whole.log10_pvalues[chosen], rtol=0.3, atol=0.1)
+    whole, chosen = exact(x, y, statistic="logistic").log10_pvalues, final.selected
+    np.testing.assert_allclose(final.log10_pvalues[chosen], whole[chosen], rtol=0.3, atol=0.1)
     assert np.isnan(np.delete(final.pvalues, chosen)).all()
 
 
@@ -251,9 +249,6 @@ def test_a_constant_response_or_feature_keeps_its_pvalue():
     assert TailTest(ScoreParts(x[:, None])).log_pvalue(np.ones(50), -3.0) == -3.0
 
 
-# Samples as values and counts
-
-
 rng = np.random.default_rng(0)
 MANY = {
     "normal": rng.standard_normal(20_000),
@@ -266,11 +261,9 @@ MANY = {
 
 @pytest.mark.parametrize("name", MANY)
 def test_groups_hardly_change_pvalues(name):
-    sample = MANY[name].astype(np.float64)
-    n = len(sample)
-    g = (sample - sample.mean()) / sample.std() / np.sqrt(n)
-    y = np.exp(rng.standard_normal(n))
+    sample, y = MANY[name].astype(np.float64), np.exp(rng.standard_normal(20_000))
+    g = (sample - sample.mean()) / sample.std() / np.sqrt(20_000)
     drawn = Sample((y - y.mean()) / y.std())
     for z in (2.0, 5.0, 12.0):
-        expected = drawn.log_pvalue_of_sum(Atoms(np.sort(g), np.ones(n), 0.0), z)
+        expected = drawn.log_pvalue_of_sum(Atoms(np.sort(g), np.ones(20_000), 0.0), z)
         assert drawn.log_pvalue_of_sum(find_atoms(g), z) == pytest.approx(expected, rel=1e-3)

@@ -19,7 +19,7 @@ from banditsis.kernels.sorting import argsort, make_scratch
 from banditsis.plans import change_rows
 from banditsis.results import rank_features, selection_mask
 from banditsis.sources.array import ArraySource
-from banditsis.statistics import SampleStatistic, find_statistic
+from banditsis.statistics import SampleStatistic
 from banditsis.statistics.null_distributions import permutation_null
 from sample_references import REFERENCES, chatterjee, scores
 
@@ -147,10 +147,10 @@ def test_chunks_are_read_once_in_each_round():
             return block
 
     X, y = make(1200, 90)
-    shapes = []
-    plan = Plan(1200, 90, ((300, 50), (1200, 5)))
-    expected = screen(X, y, plan, statistic="spearman", random_state=0, n_jobs=1)
-    found = screen(Chunked(X), y, plan, statistic="spearman", random_state=0, n_jobs=1)
+    shapes, plan = [], Plan(1200, 90, ((300, 50), (1200, 5)))
+    found, expected = (
+        screen(x, y, plan, statistic="spearman", random_state=0, n_jobs=1) for x in (Chunked(X), X)
+    )
     np.testing.assert_array_equal(found.scores, expected.scores)
     rounds = [(300, 40), (300, 40), (300, 10), (1200, 40), (1200, 10)]
     assert [shape for shape in shapes if shape[0] in (300, 1200)][-5:] == rounds
@@ -171,10 +171,8 @@ def test_several_responses_and_threads(name):
 
 def test_plans_that_read_again():
     plan = Plan.paper(10_000, 500, 20)
-    again = reread(plan)
-    rows = [s.n_rows for s in plan.steps]
-    before = [500, *(s.n_keep for s in plan.steps[:-1])]
-    assert again.cells_by_step == tuple(m * f for m, f in zip(rows, before, strict=True))
+    again, (rows, kept) = reread(plan), np.transpose(plan.steps)
+    assert again.cells_by_step == tuple(rows * [500, *kept[:-1]])
     assert again.cells == sum(again.cells_by_step) > plan.cells
     assert "each step reads all rows so far again" in str(again)
     assert "again" not in str(plan) + str(reread(Plan.exact(100, 5, 2)))
@@ -194,12 +192,13 @@ def test_estimators_stay_within_the_budget(name, budget):
 def test_estimators_by_default_and_by_alpha():
     X, y = make(20_000, 60)
     paper = Plan.paper(20_000, 60, 4)
-    by_default = BanditSIS(4, statistic="distance", random_state=0).fit(X, y).result_
+    by_default, by_alpha, costly = (
+        BanditSIS(4, statistic=statistic, alpha=alpha, random_state=0).fit(X, y).result_
+        for statistic, alpha in (("distance", None), ("distance", 0.5), ("spearman", 0.01))
+    )
     assert 0.9 * paper.cells < by_default.cells_read <= paper.cells
-    by_alpha = BanditSIS(4, alpha=0.5, statistic="distance", random_state=0).fit(X, y).result_
     assert by_alpha.cells_read == reread(paper).cells
     assert [r.n_rows for r in by_alpha.rounds] == [s.n_rows for s in paper.steps]
-    costly = BanditSIS(4, alpha=0.01, statistic="spearman", random_state=0).fit(X, y).result_
     assert any("exact screening" in note for note in costly.notes)
 
 
@@ -210,25 +209,24 @@ def test_tiny_data(name):
             assert selector.fit(X, np.arange(n) % 2).get_support().sum() == 1
 
 
+class Mean(SampleStatistic):
+    name = "mean"
+
+    def __init__(self, factor=1.0):
+        self.factor, self.settings = factor, {"factor": factor}
+
+    def prepare(self, y):
+        return self.factor * (y - y.mean())
+
+    def score_block(self, block, side):
+        return side @ block / len(side)
+
+
 def test_a_class_or_an_object_with_settings_is_taken_as_it_is():
-    class Mean(SampleStatistic):
-        name = "mean"
-
-        def __init__(self, factor=1.0):
-            self.factor, self.settings = factor, {"factor": factor}
-
-        def prepare(self, y):
-            return self.factor * (y - y.mean())
-
-        def score_block(self, block, side):
-            return side @ block / len(side)
-
     X, y = make(50, 4)
-    expected = (y - y.mean()) @ X / 50
     for statistic, factor in ((Mean, 1.0), (Mean(-2.0), -2.0)):
-        assert find_statistic(statistic).name == "mean"
         result = screen(X, y, Plan.exact(50, 4, 2), statistic=statistic)
-        np.testing.assert_allclose(result.scores, factor * expected, atol=1e-12)
+        np.testing.assert_allclose(result.scores, factor * (y - y.mean()) @ X / 50, atol=1e-12)
         assert (result.parameters["statistic"], result.parameters["factor"]) == ("mean", factor)
         selector = clone(SIS(2, statistic=statistic)).fit(X, y)
         np.testing.assert_array_equal(selector.scores_, result.scores)
@@ -276,8 +274,7 @@ def test_pvalues_are_scipys(name, tied, n):
     X = rng.standard_normal((n, 6))
     y = 0.3 * X[:, 0] ** 3 + rng.standard_normal(n)
     if tied:
-        y = np.round(2 * y)
-        X = X if name == "chatterjee" else np.round(5 * X)
+        X, y = X if name == "chatterjee" else np.round(5 * X), np.round(2 * y)
     result = screen(X, y, Plan.exact(n, 6, 2), statistic=name, pvalues=True)
     expected = [PVALUES[name](x, y) for x in X.T]
     np.testing.assert_allclose(result.pvalues, expected, 1e-9 + 0.05 * (tied and name == "spearman"), 1e-20)
