@@ -144,6 +144,20 @@ def test_effective_rows_are_those_of_the_variance(kind):
     assert effective > m
 
 
+def test_intervals_cover_the_correlation():
+    """Without selection, 95% intervals contain the population correlation in about 95% of samples."""
+    rng = np.random.default_rng(1)
+    n, rho = 20_000, np.array([0.0, 0.2, 0.5, 0.8])
+    covered = []
+    for seed in range(250):
+        y = rng.standard_normal(n)
+        X = rho * y[:, None] + np.sqrt(1 - rho**2) * rng.standard_normal((n, 4))
+        result = sampled(X, y, 150, seed)
+        low, high = result.interval()[np.argsort(result.selected)].T
+        covered.append((low <= rho) & (rho <= high))
+    assert (np.mean(covered, axis=0) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 250)).all()
+
+
 def test_the_result_says_what_the_rows_are_worth():
     X, y = make("pearson")
     result = sampled(X, y, 400, 0)

@@ -13,6 +13,7 @@ from banditsis import BanditSIS, Plan, screen
 from banditsis.engine.exchangeability import (
     add_up_groups,
     differs_between_blocks,
+    differs_in_rows,
     find_variation,
     response_views,
     variation_bound,
@@ -231,6 +232,23 @@ def test_the_design_effect_is_that_of_the_definition():
     np.testing.assert_allclose(find_variation(add_up_groups(y[:, None], edges)), [expected])
     assert differs_between_blocks(y, edges, 1)
     assert not differs_between_blocks(rng.permutation(y), edges, 1)
+
+
+@pytest.mark.parametrize("law", ["normal", "cauchy", "sparse"])
+def test_deviations_of_the_first_rows_stay_below_their_bound(law):
+    """Shuffled responses of every kind, and not one false alarm."""
+    rng = np.random.default_rng(3)
+    y = {
+        "normal": rng.standard_normal((2000, 400)),
+        "cauchy": rng.standard_cauchy((2000, 400)),
+        "sparse": (rng.random((2000, 400)) < 2e-3) * 1.0,
+    }[law]
+    for m in (20, 200):
+        views = [view for k in range(400) for view in response_views(y[:, k])]
+        assert not any(differs_in_rows(view, slice(0, m), 2) for view in views)
+    for ordered in (np.sort(y[:, 0]), y[np.argsort(-np.abs(y[:, 0])), 0]):  # by value, and by size
+        views = list(response_views(ordered))
+        assert any(differs_in_rows(view, slice(0, 200), 2) for view in views) or law == "sparse"
 
 
 def test_warnings_point_at_the_line_of_the_user():
