@@ -111,18 +111,14 @@ class Browser:
                 raise TimeoutError(f"{expression} did not come true within {SECONDS} s.")
             time.sleep(0.01)
 
-    def place(self, selector):
-        """The middle of an element, scrolled into view."""
-        return self.run(
+    def click(self, selector):
+        """Click on the middle of an element, scrolled into view, as a person would."""
+        x, y = self.run(
             f"(async () => {{ const e = document.querySelector({json.dumps(selector)});"
             "e.scrollIntoView({block: 'center'});"
             "for (const _ of [1, 2]) await new Promise(requestAnimationFrame);"  # what scrolling sets off
             "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; })()"
         )
-
-    def click(self, selector):
-        """Click on an element, as a person would."""
-        x, y = self.place(selector)
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 

@@ -12,18 +12,18 @@ from command_line import N, X, Y, in_file, message, printed, run, said
 GIVEN = ("screen", "x.npy", "--target", "y.npy")
 PLAN = ("plan", "--rows", "1e6", "--features", "1e4", "--keep", "10")
 CHECK = ("sample-check", "x.npy", "--rows", 100)
+EXCLUSIVE = ["--alpha=1 --budget=0.1", "--exact --row-order=stored", "--avoid-redundancy --fdr=0.1"]
+EXCLUSIVE += ["--keep=3 --fdr=0.1", "--iterative --fdr=0.1", "--covariates=x2 --by=x1", "--quiet --verbose"]
+
+
+def names(options):
+    return " and ".join(re.findall("--[a-z-]+", options))
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [
-        ((*GIVEN, "--alpha", 1, "--budget", 0.1), 2, "--alpha and --budget are mutually exclusive"),
-        ((*GIVEN, "--exact", "--row-order", "stored"), 2, "--exact and --row-order are mutually exclusive"),
-        ((*GIVEN, "--avoid-redundancy", "--fdr", 0.1), 2, "--avoid-redundancy and --fdr are mutually"),
-        ((*GIVEN, "--fdr", 0.1, "--keep", 3), 2, "--keep and --fdr are mutually exclusive"),
-        ((*GIVEN, "--iterative", "--fdr", 0.1), 2, "--iterative and --fdr are mutually exclusive"),
-        ((*GIVEN, "--by", "x1", "--covariates", "x2"), 2, "--covariates and --by are mutually exclusive"),
-        ((*GIVEN, "--verbose", "-q"), 2, "--quiet and --verbose are mutually exclusive"),
+        *(((*GIVEN, *pair.split()), 2, f"{names(pair)} are mutually exclusive") for pair in EXCLUSIVE),
         ((*GIVEN, "--target", "y.npy"), 2, "the same --target is given twice"),
         ((*GIVEN, "--fdr", 2), 2, "'--fdr': 2.0 is not in the range 0<x<1"),
         ((*GIVEN, "--confidence", 0.9), 2, "--confidence 0.9 needs --min-correlation"),
@@ -48,8 +48,7 @@ CHECK = ("sample-check", "x.npy", "--rows", 100)
         ((*PLAN, "--min-correlation", "2"), 2, "must be in (0, 1), got 2"),
         ((*PLAN, "--confidence", "0.9"), 2, "--confidence 0.9 needs --min-correlation"),
         ((*PLAN, "--rows", "many"), 2, "--rows"),
-        ((*PLAN, "--rows", "inf"), 2, "must be an integer"),
-        ((*PLAN, "--rows", "1.5"), 2, "must be an integer"),
+        *(((*PLAN, "--rows", number), 2, "must be an integer") for number in ("inf", "1.5")),
         ((*PLAN, "--dtype", "text"), 2, "'float32'"),
         ((*PLAN, "--budget", "half"), 2, "'half' is not a valid float"),
         ((*CHECK, "--target", "y.npy", "--rows", N), 2, "--rows 4,000 is not a sample of the 4,000 rows"),
