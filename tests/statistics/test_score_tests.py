@@ -27,6 +27,22 @@ def exact(y, statistic, given=None, x=X, **options):
 
 
 @pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("statistic", ["logistic", "poisson"])
+def test_glm_score_tests(statistic, given):
+    y, family = (
+        (BINARY, sm.families.Binomial()) if statistic == "logistic" else (COUNTS, sm.families.Poisson())
+    )
+    z = np.empty((N, 0)) if given == "alone" else (Z - Z.mean(axis=0)) / Z.std(axis=0)
+    fitted = sm.GLM(y, np.column_stack([np.ones(N), z]), family=family).fit(tol=1e-14)
+    theirs = [fitted.score_test(exog_extra=X[:, [j]]) for j in range(P)]
+    chi2, pvalues = np.array([[float(np.squeeze(part)) for part in test[:2]] for test in theirs]).T
+    result, signs = exact(y, statistic, GIVEN[given]), np.sign(X.T @ (y - fitted.mu))
+    np.testing.assert_allclose(result.scores, signs * np.sqrt(chi2 / N), atol=1e-9)
+    if statistic == "logistic":  # counts are divided by their dispersion: test_saddlepoint.py
+        np.testing.assert_allclose(result.pvalues, pvalues, rtol=1e-7)
+
+
+@pytest.mark.parametrize("given", GIVEN)
 def test_cox_score_test(given):
     z = np.empty((N, 0)) if given == "alone" else (Z - Z.mean(axis=0)) / Z.std(axis=0)
     result = exact(SURVIVAL, "cox", GIVEN[given])
