@@ -225,13 +225,13 @@ def test_public_names():
 PACKAGE = ROOT / "src/banditsis"
 #: Most lines of each package, and of the modules at the top. To add lines, simplify first.
 BUDGET = {
-    "(top)": 1469,
+    "(top)": 1471,
     "cli": 1149,
     "core": 1077,
     "engine": 2337,
     "formats": 2731,
     "index": 1112,
-    "kernels": 2134,
+    "kernels": 2127,
     "plans": 1509,
     "results": 1127,
     "show": 803,

@@ -268,7 +268,9 @@ def _resolve_plan(
         if fdr is not None:
             validation.check_real("fdr", fdr, 0, 1)
         if avoid_redundancy and keep is None and ("fdr" in given or "min_correlation" in given):
-            raise ValueError("avoid_redundancy chooses a number of features: set it, to 20 for example.")
+            raise ValueError(
+                "avoid_redundancy needs the number of features to keep: set n_features_to_select, or keep."
+            )
         size = None if keep is None else validation.check_integer("keep", keep, 1)
         n_keep, n_choose = find_sizes(size, n, p, avoid_redundancy)
         options |= {"by_fdr": fdr is not None, "exact": exact, "rereads": kind.rereads, "pvalues": pvalues}

@@ -163,7 +163,7 @@ def test_estimator_contract():
 
 def test_invalid_settings():
     X, y = simulate()
-    with pytest.raises(ValueError, match="chooses a number of features: set it"):
+    with pytest.raises(ValueError, match="needs the number of features to keep"):
         BanditSIS(min_correlation=0.1, avoid_redundancy=True).fit(X, y)
     with pytest.raises(ValueError, match="avoid_redundancy"):
         SIS(avoid_redundancy="mrmr").fit(X, y)

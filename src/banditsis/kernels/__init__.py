@@ -5,16 +5,10 @@ Sums are computed over *tiles*: strips of contiguous memory inside one flat arra
 are imported on first use, because importing Numba takes as long as screening a gigabyte.
 """
 
-import sys
 from importlib import import_module
 from typing import Any
 
 from banditsis.core.progress import compilation
-
-
-def are_loaded() -> bool:
-    """Whether Numba is imported; if not, NumPy is faster for work that takes less time than the import."""
-    return "numba" in sys.modules
 
 
 def __getattr__(name: str) -> Any:
